@@ -113,8 +113,8 @@ impl StartedNode {
         let (queues, events) =
             EndpointQueues::new(engine_limits(settings), directory.clone(), tenure.clone());
         let streams = Arc::new(Streams::default());
-        let handover = LiveUpdateListener::new(queues.clone(), streams.clone(), directory.clone());
-        let store = open_store::open(settings, Arc::new(handover), &tally).await?;
+        let commit_listener = LiveUpdateListener::new(queues.clone(), streams.clone(), directory.clone());
+        let store = open_store::open(settings, Arc::new(commit_listener), &tally).await?;
         let ledger = Arc::new(LiveUpdateStore::new(store.clone(), streams.clone()));
         let joined = open_store::join(settings, &*store, &*clock).await?;
         if !joined.is_alone {

@@ -232,18 +232,18 @@ impl DeliveryStore for LiveUpdateStore {
 /// Commit listener that publishes live updates for leased deliveries, endpoints that a receiver disabled, and changes that
 /// the store makes by itself.
 pub struct LiveUpdateListener {
-    handover: Arc<dyn CommitListener>,
+    commit_listener: Arc<dyn CommitListener>,
     watchers: Arc<dyn UpdateSink>,
     directory: Arc<ConfigCache>,
 }
 
 impl LiveUpdateListener {
     pub fn new(
-        handover: Arc<dyn CommitListener>,
+        commit_listener: Arc<dyn CommitListener>,
         watchers: Arc<dyn UpdateSink>,
         directory: Arc<ConfigCache>,
     ) -> Self {
-        Self { handover, watchers, directory }
+        Self { commit_listener, watchers, directory }
     }
 }
 
@@ -254,42 +254,42 @@ impl CommitListener for LiveUpdateListener {
                 self.watchers.publish(LiveUpdate::delivery(&one.delivery));
             }
         }
-        self.handover.deliveries_leased(carried);
+        self.commit_listener.deliveries_leased(carried);
     }
 
     fn delivery_waiting(&self, endpoint: EndpointId, due: Timestamp) {
-        self.handover.delivery_waiting(endpoint, due);
+        self.commit_listener.delivery_waiting(endpoint, due);
     }
 
     fn manual_waiting(&self, endpoint: EndpointId, due: Timestamp) {
-        self.handover.manual_waiting(endpoint, due);
+        self.commit_listener.manual_waiting(endpoint, due);
     }
 
     fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
-        self.handover.endpoint_disabled(endpoint, off, revision);
+        self.commit_listener.endpoint_disabled(endpoint, off, revision);
         if let Some(known) = self.directory.endpoint(endpoint).filter(|_| self.watchers.has_subscribers()) {
             self.watchers.publish(LiveUpdate::endpoint(known.record.app, endpoint));
         }
     }
 
     fn inspection_waiting(&self) {
-        self.handover.inspection_waiting();
+        self.commit_listener.inspection_waiting();
     }
 
     fn notice_waiting(&self) {
-        self.handover.notice_waiting();
+        self.commit_listener.notice_waiting();
     }
 
     fn replay_waiting(&self) {
-        self.handover.replay_waiting();
+        self.commit_listener.replay_waiting();
     }
 
     fn configuration_changed(&self) {
-        self.handover.configuration_changed();
+        self.commit_listener.configuration_changed();
     }
 
     fn is_queue_remote(&self, endpoint: EndpointId) -> bool {
-        self.handover.is_queue_remote(endpoint)
+        self.commit_listener.is_queue_remote(endpoint)
     }
 
     fn live_update(&self, hint: LiveUpdate) {

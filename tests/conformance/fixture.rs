@@ -35,7 +35,12 @@ pub(crate) fn after(seconds: u64) -> Timestamp {
 /// A kind of store, with its own location for the data.
 pub(crate) trait Backend {
     /// Opens or creates the store at that location. `events_max` and `bytes_max` limit the events that wait to be accepted.
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store>;
+    fn open(
+        &self,
+        commit_listener: Arc<dyn CommitListener>,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> Arc<dyn Store>;
 }
 
 pub(crate) struct Fixture {

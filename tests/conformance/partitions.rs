@@ -27,8 +27,13 @@ const OLD_DAY: i64 = 19_754;
 const TABLES: [&str; 3] = ["events", "deliveries_ended", "attempts"];
 
 impl Backend for Arc<Database> {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
-        (**self).open(handover, events_max, bytes_max)
+    fn open(
+        &self,
+        commit_listener: Arc<dyn CommitListener>,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> Arc<dyn Store> {
+        (**self).open(commit_listener, events_max, bytes_max)
     }
 }
 

@@ -134,10 +134,18 @@ impl Drop for Database {
 }
 
 impl Backend for Database {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(
+        &self,
+        commit_listener: Arc<dyn CommitListener>,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&SERVER.address(&self.0)).unwrap();
-        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+        Arc::new(
+            PostgresStore::open(&address, commit_listener, Arc::new(NoWatch), limits, Duration::ZERO)
+                .unwrap(),
+        )
     }
 }
 
@@ -154,10 +162,18 @@ impl Pooled {
 }
 
 impl Backend for Pooled {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(
+        &self,
+        commit_listener: Arc<dyn CommitListener>,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&POOLER.address(&self.0.0)).unwrap();
-        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+        Arc::new(
+            PostgresStore::open(&address, commit_listener, Arc::new(NoWatch), limits, Duration::ZERO)
+                .unwrap(),
+        )
     }
 }
 
@@ -363,10 +379,18 @@ fn a_commit_whose_answer_was_lost_is_not_repeated() {
 struct Wired(Database, Arc<DatabaseProxy>);
 
 impl Backend for Wired {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(
+        &self,
+        commit_listener: Arc<dyn CommitListener>,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&address(&self.1.folder(), &self.0.0)).unwrap();
-        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+        Arc::new(
+            PostgresStore::open(&address, commit_listener, Arc::new(NoWatch), limits, Duration::ZERO)
+                .unwrap(),
+        )
     }
 }
 

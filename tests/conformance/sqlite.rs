@@ -37,10 +37,16 @@ impl SqliteFile {
 }
 
 impl Backend for SqliteFile {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(
+        &self,
+        commit_listener: Arc<dyn CommitListener>,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let path = self.0.path().join("posthaste.db");
-        let open = || SqliteStore::open(&path, handover.clone(), Arc::new(NoWatch), limits, Duration::ZERO);
+        let open =
+            || SqliteStore::open(&path, commit_listener.clone(), Arc::new(NoWatch), limits, Duration::ZERO);
         Arc::new(once_free(open).unwrap())
     }
 }

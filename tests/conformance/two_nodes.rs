@@ -83,12 +83,17 @@ impl SharedStore {
 }
 
 impl Backend for SharedStore {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(
+        &self,
+        commit_listener: Arc<dyn CommitListener>,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> Arc<dyn Store> {
         match self {
-            Self::Database(database) => database.open(handover, events_max, bytes_max),
+            Self::Database(database) => database.open(commit_listener, events_max, bytes_max),
             Self::File(file) => {
                 let limits = QueueLimits { events_max, bytes_max };
-                Arc::new(SimNode::start(file, handover, Arc::new(NoWatch), limits).unwrap())
+                Arc::new(SimNode::start(file, commit_listener, Arc::new(NoWatch), limits).unwrap())
             }
         }
     }

@@ -98,9 +98,10 @@ impl Process {
             Box::new(move || rung.notify_one())
         };
         let disk = world.state().disk.take();
-        let handover = world.sabotage.handover(queues.clone());
+        let commit_listener = world.sabotage.commit_listener(queues.clone());
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
-        let (store, writer) = SqliteStore::in_memory(disk, handover, Arc::new(NoWatch), queue, wake).unwrap();
+        let (store, writer) =
+            SqliteStore::in_memory(disk, commit_listener, Arc::new(NoWatch), queue, wake).unwrap();
         bulk_replays::watch(writer.connection());
         archive::open(writer.connection());
         order::watch(writer.connection());

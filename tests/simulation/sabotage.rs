@@ -196,7 +196,7 @@ impl Sabotage {
         }
     }
 
-    pub(crate) fn handover(&self, queues: Arc<EndpointQueues>) -> Arc<dyn CommitListener> {
+    pub(crate) fn commit_listener(&self, queues: Arc<EndpointQueues>) -> Arc<dyn CommitListener> {
         match self {
             Self::LoseHints => Arc::new(SilentListener(queues)),
             _ => queues,

@@ -91,14 +91,14 @@ impl HeartbeatHandle {
     pub(super) fn start(
         server: Arc<Server>,
         place: Arc<NodeHandle>,
-        handover: Arc<dyn CommitListener>,
+        commit_listener: Arc<dyn CommitListener>,
     ) -> io::Result<(Self, NotifySender)> {
         let (orders, taken) = unbounded_channel();
         let alone = runtime::Builder::new_current_thread().enable_time().build()?;
         let beating = HeartbeatThread {
             server,
             node: place,
-            handover,
+            commit_listener,
             orders: taken,
             connection: None,
             alone,
@@ -190,7 +190,7 @@ enum HeartbeatInput {
 struct HeartbeatThread {
     server: Arc<Server>,
     node: Arc<NodeHandle>,
-    handover: Arc<dyn CommitListener>,
+    commit_listener: Arc<dyn CommitListener>,
     orders: UnboundedReceiver<HeartbeatCommand>,
     /// `None` while there is no connection.
     connection: Option<HeartbeatConnection>,
@@ -407,7 +407,7 @@ impl HeartbeatThread {
 
     fn hear(&self, words: &str) {
         if let Some(bell) = NotifyMessage::parse(words, self.node.epoch()) {
-            bell.publish(&*self.handover);
+            bell.publish(&*self.commit_listener);
         }
     }
 }

@@ -71,7 +71,7 @@ pub struct PostgresStore {
     thread: WriterThread,
     node: Arc<NodeHandle>,
     heartbeat: HeartbeatHandle,
-    handover: Arc<dyn CommitListener>,
+    commit_listener: Arc<dyn CommitListener>,
     /// `None` once the store is closed: then no more notifications are sent.
     notify_sender: Mutex<Option<NotifySender>>,
 }
@@ -92,12 +92,12 @@ struct OpenedNode {
 fn join_node(
     server: &Arc<Server>,
     watch: Arc<dyn CommitWatch>,
-    handover: Arc<dyn CommitListener>,
+    commit_listener: Arc<dyn CommitListener>,
 ) -> Result<OpenedNode, PostgresOpenError> {
     let pulse = Arc::new(WriterLease::new(watch));
     let (session, seat) = open::open(server, &pulse)?;
     let place = Arc::new(NodeHandle::new(server.clone(), seat, pulse));
-    let heart = HeartbeatHandle::start(server.clone(), place.clone(), handover);
+    let heart = HeartbeatHandle::start(server.clone(), place.clone(), commit_listener);
     let (heart, ringer) = heart.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
     Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer })
 }
@@ -108,7 +108,7 @@ impl PostgresStore {
     /// that is done.
     pub fn open(
         address: &DatabaseAddress,
-        handover: Arc<dyn CommitListener>,
+        commit_listener: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         window: Duration,
@@ -116,7 +116,7 @@ impl PostgresStore {
         let server = Arc::new(Server::at(address)?);
         let (opened, is_open) = mpsc::channel();
         // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
-        let (to_write, told) = (server.clone(), handover.clone());
+        let (to_write, told) = (server.clone(), commit_listener.clone());
         let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, watch.clone(), told.clone()) {
             Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer }) => {
                 let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
@@ -142,22 +142,22 @@ impl PostgresStore {
             thread,
             node: place,
             heartbeat: heart,
-            handover,
+            commit_listener,
             notify_sender: ringer,
         })
     }
 
     /// Returns a function that notifies other nodes of deliveries that were taken over, and the engine here if asked for.
     fn takeover_publisher(&self, is_told_here: bool) -> impl FnOnce(TakenOver) -> usize + Send + 'static {
-        let handover = self.handover.clone();
+        let commit_listener = self.commit_listener.clone();
         let ringer = self.notify_sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         move |taken| {
             let after = CommitEffects::of_takeover(taken.newly_due);
             if let Some(ringer) = ringer {
-                ringer.send(NotifyMessage::of(&after, false, &*handover));
+                ringer.send(NotifyMessage::of(&after, false, &*commit_listener));
             }
             if is_told_here {
-                after.notify_engine(&*handover);
+                after.notify_engine(&*commit_listener);
             }
             taken.count
         }
@@ -177,13 +177,16 @@ impl Store for PostgresStore {
 impl MembershipBackend for PostgresStore {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
         // The engine searches all endpoint queues when it starts. Until then no endpoint is loaded, and no queue is served.
-        let (aside, tell, handover) =
-            (BlockingSession(self.node.clone()), self.takeover_publisher(false), self.handover.clone());
+        let (aside, tell, commit_listener) = (
+            BlockingSession(self.node.clone()),
+            self.takeover_publisher(false),
+            self.commit_listener.clone(),
+        );
         Box::pin(async move {
             let (joined, taken, inspections_wait) = aside.join(now).await?;
             tell(taken);
             if inspections_wait {
-                handover.inspection_waiting();
+                commit_listener.inspection_waiting();
             }
             Ok(joined)
         })

@@ -33,10 +33,13 @@ fn add(
 }
 
 impl NotifyMessage {
-    pub(super) fn of(after: &CommitEffects, has_changes: bool, handover: &dyn CommitListener) -> Self {
+    pub(super) fn of(after: &CommitEffects, has_changes: bool, commit_listener: &dyn CommitListener) -> Self {
         let elsewhere = |queues: &[(EndpointId, Timestamp)]| {
             let mut found = BTreeMap::new();
-            add(&mut found, queues.iter().copied().filter(|(queue, _)| handover.is_queue_remote(*queue)));
+            add(
+                &mut found,
+                queues.iter().copied().filter(|(queue, _)| commit_listener.is_queue_remote(*queue)),
+            );
             found
         };
         Self {
@@ -115,20 +118,20 @@ impl NotifyMessage {
         add(queues, numbers.map(|(queue, due)| (EndpointId::from_i64(queue), Timestamp::from_millis(due))));
     }
 
-    pub(super) fn publish(self, handover: &dyn CommitListener) {
-        self.waiting.into_iter().for_each(|(queue, due)| handover.delivery_waiting(queue, due));
-        self.manual.into_iter().for_each(|(queue, due)| handover.manual_waiting(queue, due));
+    pub(super) fn publish(self, commit_listener: &dyn CommitListener) {
+        self.waiting.into_iter().for_each(|(queue, due)| commit_listener.delivery_waiting(queue, due));
+        self.manual.into_iter().for_each(|(queue, due)| commit_listener.manual_waiting(queue, due));
         if self.inspections {
-            handover.inspection_waiting();
+            commit_listener.inspection_waiting();
         }
         if self.notices {
-            handover.notice_waiting();
+            commit_listener.notice_waiting();
         }
         if self.replays {
-            handover.replay_waiting();
+            commit_listener.replay_waiting();
         }
         if self.configuration {
-            handover.configuration_changed();
+            commit_listener.configuration_changed();
         }
     }
 }

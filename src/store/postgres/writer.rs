@@ -62,7 +62,7 @@ pub(super) struct SqliteCommitLoop {
     queue: Arc<CommandQueue>,
     lease: Arc<WriterLease>,
     notify_sender: NotifySender,
-    handover: Arc<dyn CommitListener>,
+    commit_listener: Arc<dyn CommitListener>,
 }
 
 impl SqliteCommitLoop {
@@ -72,7 +72,7 @@ impl SqliteCommitLoop {
         place: Arc<NodeHandle>,
         queue: Arc<CommandQueue>,
         ringer: NotifySender,
-        handover: Arc<dyn CommitListener>,
+        commit_listener: Arc<dyn CommitListener>,
     ) -> Self {
         let (session, epoch, pulse) = (Some(session), place.epoch(), place.lease.clone());
         let (last, has_changes, busy_since_us, floors) =
@@ -91,7 +91,7 @@ impl SqliteCommitLoop {
             queue,
             lease: pulse,
             notify_sender: ringer,
-            handover,
+            commit_listener,
         }
     }
 
@@ -375,7 +375,7 @@ impl BatchWriter for SqliteCommitLoop {
     }
 
     fn notify_peers(&mut self, after: &CommitEffects) {
-        self.notify_sender.send(NotifyMessage::of(after, self.has_changes, &*self.handover));
+        self.notify_sender.send(NotifyMessage::of(after, self.has_changes, &*self.commit_listener));
     }
 
     fn wait(&mut self) {

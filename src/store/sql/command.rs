@@ -111,27 +111,27 @@ impl CommitEffects {
         Self { waiting: waiting.into_iter().collect(), ..Self::default() }
     }
 
-    pub(in crate::store) fn notify_engine(self, handover: &dyn CommitListener) {
+    pub(in crate::store) fn notify_engine(self, commit_listener: &dyn CommitListener) {
         for (endpoint, off, revision) in self.switched_off {
-            handover.endpoint_disabled(endpoint, off, revision);
+            commit_listener.endpoint_disabled(endpoint, off, revision);
         }
         for (endpoint, due) in self.waiting {
-            handover.delivery_waiting(endpoint, due);
+            commit_listener.delivery_waiting(endpoint, due);
         }
         for (endpoint, due) in self.manual {
-            handover.manual_waiting(endpoint, due);
+            commit_listener.manual_waiting(endpoint, due);
         }
         if !self.carried.is_empty() {
-            handover.deliveries_leased(self.carried);
+            commit_listener.deliveries_leased(self.carried);
         }
         if self.inspections_wait {
-            handover.inspection_waiting();
+            commit_listener.inspection_waiting();
         }
         if self.notices_wait {
-            handover.notice_waiting();
+            commit_listener.notice_waiting();
         }
         for hint in self.live_updates {
-            handover.live_update(hint);
+            commit_listener.live_update(hint);
         }
     }
 }

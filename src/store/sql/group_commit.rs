@@ -93,7 +93,7 @@ struct InDoubtBatch {
 pub(in crate::store) struct GroupCommit<S> {
     pub(in crate::store) store: S,
     pub(in crate::store) queue: Arc<CommandQueue>,
-    handover: Arc<dyn CommitListener>,
+    commit_listener: Arc<dyn CommitListener>,
     watch: Arc<dyn CommitWatch>,
     in_doubt: Option<InDoubtBatch>,
     /// The newest notice that the engine was notified of.
@@ -106,10 +106,10 @@ impl<S: BatchWriter> GroupCommit<S> {
     pub(in crate::store) fn new(
         store: S,
         queue: Arc<CommandQueue>,
-        handover: Arc<dyn CommitListener>,
+        commit_listener: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
     ) -> Self {
-        Self { store, queue, handover, watch, in_doubt: None, newest_notice: 0, is_failing: false }
+        Self { store, queue, commit_listener, watch, in_doubt: None, newest_notice: 0, is_failing: false }
     }
 
     /// Writes one batch of the waiting commands. After `Nothing` the next command wakes the thread.
@@ -230,7 +230,7 @@ impl<S: BatchWriter> GroupCommit<S> {
         }
         after.notices_wait = newest_notice > std::mem::replace(&mut self.newest_notice, newest_notice);
         self.store.notify_peers(&after);
-        after.notify_engine(&*self.handover);
+        after.notify_engine(&*self.commit_listener);
     }
 
     /// Runs until the queue is closed and empty. Sleeps for `window` before a batch when the last one was busy.

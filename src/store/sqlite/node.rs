@@ -30,7 +30,7 @@ pub struct SimNode {
     queue: Arc<CommandQueue>,
     file: Arc<SharedFile>,
     identity: Arc<NodeIdentity>,
-    handover: Arc<dyn CommitListener>,
+    commit_listener: Arc<dyn CommitListener>,
     /// Ends with the last clone of the node.
     thread: Arc<WriterShutdown>,
 }
@@ -96,7 +96,7 @@ impl SimNode {
     /// Joins the file beside the others; the caller drives the writer, `wake` is called when a command waits.
     pub fn enter(
         file: &Arc<SharedFile>,
-        handover: Arc<dyn CommitListener>,
+        commit_listener: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         wake: Box<dyn Fn() + Send + Sync>,
@@ -105,26 +105,26 @@ impl SimNode {
         let queue = Arc::new(CommandQueue::new(limits, wake));
         let place = NodeIdentity::first(epoch, slot);
         let pen = SimWriter { file: file.clone(), identity: place.clone(), epoch, last: 0 };
-        let writer = SimCommitLoop(GroupCommit::new(pen, queue.clone(), handover.clone(), watch));
+        let writer = SimCommitLoop(GroupCommit::new(pen, queue.clone(), commit_listener.clone(), watch));
         let thread = Arc::new(WriterShutdown(queue.clone(), WriterThread::none()));
-        Ok((Self { queue, file: file.clone(), identity: place, handover, thread }, writer))
+        Ok((Self { queue, file: file.clone(), identity: place, commit_listener, thread }, writer))
     }
 
     /// Joins the file, with a thread that writes.
     pub fn start(
         file: &Arc<SharedFile>,
-        handover: Arc<dyn CommitListener>,
+        commit_listener: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
     ) -> std::io::Result<Self> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
         let place = NodeIdentity::first(epoch, slot);
         let pen = SimWriter { file: file.clone(), identity: place.clone(), epoch, last: 0 };
-        let told = handover.clone();
+        let told = commit_listener.clone();
         let write = move |queue| GroupCommit::new(pen, queue, told, watch).run(Duration::ZERO);
         let (queue, thread) = WriterThread::start(limits, write)?;
         let thread = Arc::new(WriterShutdown(queue.clone(), thread));
-        Ok(Self { queue, file: file.clone(), identity: place, handover, thread })
+        Ok(Self { queue, file: file.clone(), identity: place, commit_listener, thread })
     }
 
     fn run_now<T: Send + 'static>(
@@ -137,7 +137,7 @@ impl SimNode {
     }
 
     fn publish_takeover(&self, taken: TakenOver) -> usize {
-        CommitEffects::of_takeover(taken.newly_due).notify_engine(&*self.handover);
+        CommitEffects::of_takeover(taken.newly_due).notify_engine(&*self.commit_listener);
         taken.count
     }
 }
@@ -295,7 +295,7 @@ impl MembershipBackend for SimNode {
             }
             let (newest_id, inspections_wait) = node.step(|tx, _| newest_id_and_inspections(tx)).await?;
             if inspections_wait {
-                node.handover.inspection_waiting();
+                node.commit_listener.inspection_waiting();
             }
             let slot = {
                 let mut seat = node.identity.writer_id();
