@@ -26,7 +26,7 @@ impl Dispatcher {
     /// Runs until stopped. Then it releases, unattempted, what no worker has taken, and gives requests in flight the grace
     /// period; the rest end as "outcome unknown".
     pub(super) async fn run(&mut self, stop: Shutdown) {
-        let mut couriers = JoinSet::new();
+        let mut workers = JoinSet::new();
         let around = self.queues.context.clone();
         let mut come_back = None;
         loop {
@@ -36,46 +36,46 @@ impl Dispatcher {
                 queue = self.ready.recv() => match queue {
                     // An endless stream of ready queues must not delay timers that are due.
                     Some(queue) => {
-                        let now = self.start_workers(&queue, &mut couriers);
+                        let now = self.start_workers(&queue, &mut workers);
                         if around.timers.is_due(now) {
-                            self.run_due_timers(now, &mut couriers);
+                            self.run_due_timers(now, &mut workers);
                         }
                     }
                     None => break,
                 },
                 () = around.timers.first_changed.notified() => come_back = around.timers.first(),
                 () = sleep_until_timer(&*self.delivery_worker.clock, come_back) => {
-                    self.run_due_timers(self.delivery_worker.clock.now(), &mut couriers);
+                    self.run_due_timers(self.delivery_worker.clock.now(), &mut workers);
                     come_back = around.timers.first();
                 }
-                Some(_) = couriers.join_next(), if !couriers.is_empty() => {}
+                Some(_) = workers.join_next(), if !workers.is_empty() => {}
             }
         }
         self.queues.close_permits();
         self.release_queued().await;
-        let wait_for_all = async { while couriers.join_next().await.is_some() {} };
+        let wait_for_all = async { while workers.join_next().await.is_some() {} };
         if tokio::time::timeout(self.grace_period, wait_for_all).await.is_err() {
-            tracing::warn!(unfinished = couriers.len(), "the grace period is over");
-            couriers.shutdown().await;
+            tracing::warn!(unfinished = workers.len(), "the grace period is over");
+            workers.shutdown().await;
         }
     }
 
     /// Serves all timers that are due.
-    fn run_due_timers(&self, now: Timestamp, couriers: &mut JoinSet<()>) {
+    fn run_due_timers(&self, now: Timestamp, workers: &mut JoinSet<()>) {
         for sleeper in self.queues.context.timers.take_due(now) {
             match sleeper {
                 TimerKey::Limiter => self.queues.grant_free_slots(now),
                 TimerKey::Queue(endpoint) => {
                     let queue = self.queues.queue(endpoint);
                     queue.clear_timer();
-                    self.start_workers(&queue, couriers);
+                    self.start_workers(&queue, workers);
                 }
             }
         }
     }
 
     /// Starts workers for all that the queue may send now. Returns the time at which it did.
-    fn start_workers(&self, queue: &Arc<EndpointQueue>, couriers: &mut JoinSet<()>) -> Timestamp {
+    fn start_workers(&self, queue: &Arc<EndpointQueue>, workers: &mut JoinSet<()>) -> Timestamp {
         let now = self.delivery_worker.clock.now();
         let misplaced = queue.take_unsendable(now);
         if !misplaced.is_empty() {
@@ -83,9 +83,9 @@ impl Dispatcher {
             drop(self.delivery_worker.delivery_store.release(misplaced, now));
         }
         while let Some((sending, leave)) = self.queues.next(queue, now) {
-            let (queues, queue, courier) = (self.queues.clone(), queue.clone(), self.delivery_worker.clone());
-            let mut out = RunningWorker { queues, queue, delivery_worker: courier, ticket: Some(leave) };
-            couriers.spawn(async move {
+            let (queues, queue, worker) = (self.queues.clone(), queue.clone(), self.delivery_worker.clone());
+            let mut out = RunningWorker { queues, queue, delivery_worker: worker, ticket: Some(leave) };
+            workers.spawn(async move {
                 let mut next = Some(sending);
                 while let Some(sending) = next {
                     next = out.process_one(sending).await;

@@ -47,12 +47,12 @@ pub(super) struct HealthWorker {
 impl HealthWorker {
     /// Restores how things stood when the last process ended: in the outage detector, and for failing and paused endpoints.
     pub(super) async fn begin(
-        courier: &DeliveryWorker,
+        delivery_worker: &DeliveryWorker,
         queues: &EndpointQueues,
         cluster_store: Arc<dyn ClusterStore>,
         every: Duration,
     ) -> Result<Self, StoreError> {
-        let DeliveryWorker { config_cache: directory, outage_detector: blame, clock, .. } = courier;
+        let DeliveryWorker { config_cache: directory, outage_detector: blame, clock, .. } = delivery_worker;
         let now = clock.now();
         let standing = cluster_store.health_bootstrap(now).await?;
         blame.start(standing.adjusted_time, every * INTERVALS_MISSED_MAX, now);

@@ -98,9 +98,11 @@ impl Inspector {
     /// Stores the report, and tries again until the store takes it: an inspection that never ends would bar its endpoint
     /// from others.
     async fn store_report(&self, inspection: InspectionId, report: Option<InspectionReport>) {
-        let courier = &self.delivery_worker;
-        while let Err(error) =
-            courier.delivery_store.finish_inspection(inspection, report.clone(), courier.clock.now()).await
+        let delivery_worker = &self.delivery_worker;
+        while let Err(error) = delivery_worker
+            .delivery_store
+            .finish_inspection(inspection, report.clone(), delivery_worker.clock.now())
+            .await
         {
             tracing::warn!(%error, %inspection, "could not store the result of an inspection");
             if matches!(error, StoreError::Closed | StoreError::Corrupt(_)) {

@@ -1,7 +1,7 @@
 //! The engine: leases due deliveries, no more than it has free permits for, sends them, and records the results.
 //!
 //! The way of a delivery: after its commit it enters its endpoint queue (`queues`), `dispatch` starts a delivery worker,
-//! `renderer` makes the payload, `courier` brings it to a verdict. `scheduler` fetches what waits in the store; `recovery`
+//! `renderer` makes the payload, `delivery_worker` brings it to a verdict. `scheduler` fetches what waits in the store; `recovery`
 //! brings retries forward when their endpoint answers again; `replayer` brings replays forward; `inspector` tests receivers;
 //! `health` keeps statistics and evaluates endpoints; `expiry` removes what has outlived its retention; `janitor` does
 //! housekeeping. Notices are sent by `postman` (mails) and `notifier` (operational webhooks). Among several nodes,
@@ -190,45 +190,45 @@ impl Engine {
         };
         let (scheduler, replayer, notifier) =
             (self.scheduler(), self.replayer(steward.clone()), self.notifier(steward.clone()));
-        let (courier, queues) = (Arc::new(self.delivery_worker), self.queues);
+        let (delivery_worker, queues) = (Arc::new(self.delivery_worker), self.queues);
         let postman = notice_mailer::NoticeMailer::new(
-            &courier,
+            &delivery_worker,
             queues.mail_notices.clone(),
             self.mail_settings,
             self.intervals.notices,
             steward.clone(),
         );
         let expiry = retention_worker::RetentionWorker {
-            config_cache: courier.config_cache.clone(),
-            delivery_store: courier.delivery_store.clone(),
+            config_cache: delivery_worker.config_cache.clone(),
+            delivery_store: delivery_worker.delivery_store.clone(),
             cluster_store: self.cluster_store.clone(),
-            clock: courier.clock.clone(),
-            metrics: courier.metrics.clone(),
+            clock: delivery_worker.clock.clone(),
+            metrics: delivery_worker.metrics.clone(),
             every: self.intervals.retention,
             scans: Vec::new(),
             leader: steward.clone(),
         };
         let recovery = retry_accelerator::RetryAccelerator {
             recovered: self.queue_events.recovered_endpoints,
-            delivery_store: courier.delivery_store.clone(),
-            clock: courier.clock.clone(),
+            delivery_store: delivery_worker.delivery_store.clone(),
+            clock: delivery_worker.clock.clone(),
             under_way: Vec::new(),
         };
         let janitor = housekeeping::Housekeeping {
             queues: queues.clone(),
             changed_endpoints: self.queue_events.changed_endpoints,
-            config_cache: courier.config_cache.clone(),
-            delivery_store: courier.delivery_store.clone(),
+            config_cache: delivery_worker.config_cache.clone(),
+            delivery_store: delivery_worker.delivery_store.clone(),
             cluster_store: self.cluster_store,
             query_store: self.query_store,
-            clock: courier.clock.clone(),
-            metrics: courier.metrics.clone(),
+            clock: delivery_worker.clock.clone(),
+            metrics: delivery_worker.metrics.clone(),
             intervals: self.intervals,
-            http_sender: courier.http_sender.clone(),
+            http_sender: delivery_worker.http_sender.clone(),
             measure_at: start,
             count_at: start,
             purge_at: start,
-            key_uses_at: courier.clock.now().plus(self.intervals.key_uses),
+            key_uses_at: delivery_worker.clock.now().plus(self.intervals.key_uses),
             audit_removal_at: start,
             storage: self.storage,
             audit_retention: self.audit_retention,
@@ -237,13 +237,13 @@ impl Engine {
         let is_alone = queues.node_state().is_single_node();
         let inspector = inspector::Inspector {
             inspections_waiting: queues.inspections.clone(),
-            delivery_worker: courier.clone(),
+            delivery_worker: delivery_worker.clone(),
             is_alone,
         };
         let mut dispatch = dispatcher::Dispatcher {
             queues,
             ready: self.queue_events.ready,
-            delivery_worker: courier.clone(),
+            delivery_worker: delivery_worker.clone(),
             grace_period: self.grace_period,
         };
         tokio::join!(
@@ -258,7 +258,7 @@ impl Engine {
             recovery.run(stop.clone()),
             dispatch.run(stop)
         );
-        drain(&courier, &dispatch).await
+        drain(&delivery_worker, &dispatch).await
     }
 
     fn scheduler(&self) -> scheduler::Scheduler {
@@ -308,9 +308,12 @@ impl Engine {
 
 /// Waits until every permit has come back. An event that was on its way into the store during the stop may hold one without
 /// a worker: left alone, the next start would have to assume that it was sent.
-async fn drain(courier: &DeliveryWorker, dispatch: &dispatcher::Dispatcher) -> Result<(), StoreError> {
+async fn drain(
+    delivery_worker: &DeliveryWorker,
+    dispatch: &dispatcher::Dispatcher,
+) -> Result<(), StoreError> {
     for _ in 0..DRAIN_FLUSHES_MAX {
-        courier.delivery_store.flush().await?;
+        delivery_worker.delivery_store.flush().await?;
         dispatch.release_queued().await;
         if dispatch.queues.permits_out() == 0 {
             break;

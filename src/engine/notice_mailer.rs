@@ -80,17 +80,17 @@ impl Default for MailProgress {
 
 impl NoticeMailer {
     pub(super) fn new(
-        courier: &DeliveryWorker,
+        delivery_worker: &DeliveryWorker,
         notices_waiting: Arc<Notify>,
         settings: Option<MailSettings>,
         every: Duration,
         leader: LeaderRole,
     ) -> Self {
         Self {
-            config_cache: courier.config_cache.clone(),
-            delivery_store: courier.delivery_store.clone(),
-            clock: courier.clock.clone(),
-            metrics: courier.metrics.clone(),
+            config_cache: delivery_worker.config_cache.clone(),
+            delivery_store: delivery_worker.delivery_store.clone(),
+            clock: delivery_worker.clock.clone(),
+            metrics: delivery_worker.metrics.clone(),
             notices_waiting,
             settings,
             every,
