@@ -86,13 +86,13 @@ pub fn classify(outcome: &mut Outcome, contract: &Contract) {
     }
 }
 
-/// Decides the next step. Waits count from `ended_at`; `dice` is uniform in [0, 1).
+/// Decides the next step. Waits count from `ended_at`; `random` is uniform in [0, 1).
 pub fn decide(
     outcome: &Outcome,
     standing: &RetryContext,
     contract: &Contract,
     ended_at: Timestamp,
-    dice: f64,
+    random: f64,
 ) -> Verdict {
     let refused =
         |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: switch_off };
@@ -113,7 +113,7 @@ pub fn decide(
                 ResponseMeaning::Never => refused(false),
                 ResponseMeaning::DisableEndpoint => refused(true),
                 ResponseMeaning::Retry => {
-                    retry(standing, contract, ended_at, dice, requested_wait(outcome, contract, ended_at))
+                    retry(standing, contract, ended_at, random, requested_wait(outcome, contract, ended_at))
                 }
             }
         }
@@ -126,7 +126,7 @@ pub fn decide(
         | OutcomeClass::Dns
         | OutcomeClass::Connect
         | OutcomeClass::Tls
-        | OutcomeClass::AddressRefused => retry(standing, contract, ended_at, dice, Duration::ZERO),
+        | OutcomeClass::AddressRefused => retry(standing, contract, ended_at, random, Duration::ZERO),
     }
 }
 
@@ -134,10 +134,10 @@ fn retry(
     standing: &RetryContext,
     contract: &Contract,
     ended_at: Timestamp,
-    dice: f64,
+    random: f64,
     wait_min: Duration,
 ) -> Verdict {
-    let (wait, then) = match backoff::delay_after(&contract.retry, standing.retry_index, dice) {
+    let (wait, then) = match backoff::delay_after(&contract.retry, standing.retry_index, random) {
         Some(wait) => (wait.max(wait_min), DueAction::Attempt),
         None => match contract.retry.final_wait {
             Some(wait) if standing.is_local_outage => (wait, DueAction::ExhaustUncounted),

@@ -21,7 +21,7 @@ fn failed(class: OutcomeClass) -> Outcome {
 }
 
 /// Returns the attempts, as times after the start, of a delivery whose receiver always answers 500 at once, and its end.
-fn run_schedule(contract: &Contract, dice: f64) -> (Vec<String>, String) {
+fn run_schedule(contract: &Contract, random: f64) -> (Vec<String>, String) {
     let give_up_at = contract.retry.give_up_after.map(|after| START.plus(after));
     let (mut now, mut attempts) = (START, vec![]);
     for place in 0.. {
@@ -32,7 +32,7 @@ fn run_schedule(contract: &Contract, dice: f64) -> (Vec<String>, String) {
             &RetryContext { retry_index: place, give_up_at, ..FRESH },
             contract,
             now,
-            dice,
+            random,
         ) {
             Verdict::Retry { due, then: DueAction::Attempt } => now = due,
             Verdict::Retry { due, then: DueAction::Exhaust } => return (attempts, end(due, "exhausted")),
@@ -83,7 +83,7 @@ fn bastionary_s_full_jitter_spreads_eight_attempts_over_at_most_1270_seconds() {
 
 #[test]
 fn standard_spreads_its_waits_by_a_fifth_to_either_side() {
-    let last = |dice| run_schedule(&fixtures::standard(), dice).1;
+    let last = |random| run_schedule(&fixtures::standard(), random).1;
     assert_eq!(last(0.0), "exhausted at 217684s");
     assert_eq!(last(0.5), "exhausted at 272105s");
 }
@@ -271,7 +271,7 @@ fn a_strict_contract_keeps_to_its_times_whatever_the_receiver_asks() {
 proptest! {
     #[test]
     fn nothing_is_due_before_the_attempt_ended_nor_beyond_its_age(
-        place in 0u32..40, dice in 0.0..1.0f64, class in 1usize..10, status in 100u16..600,
+        place in 0u32..40, random in 0.0..1.0f64, class in 1usize..10, status in 100u16..600,
         retry_after in ".{0,20}", age_ms in -1000i64..1_000_000_000,
     ) {
         let give_up_at = Timestamp::from_millis(START.as_millis() + age_ms);
@@ -279,7 +279,7 @@ proptest! {
         let class = OutcomeClass::ALL[class];
         let outcome = Outcome { class, retry_after: Some(retry_after), ..answer(status) };
         for contract in fixtures::all() {
-            match decide(&outcome, &standing, &contract, START, dice) {
+            match decide(&outcome, &standing, &contract, START, random) {
                 Verdict::Retry { due, .. } | Verdict::RetryUncounted { due } => {
                     prop_assert!(due >= START && due <= give_up_at.max(START));
                 }
