@@ -81,7 +81,7 @@ impl DeliveryWorker {
             return None;
         }
         let delivered = match packed {
-            Ok(parcel) => self.send_with_repeat(&mut lease_guard, &parcel, queue, leave).await,
+            Ok(prepared) => self.send_with_repeat(&mut lease_guard, &prepared, queue, leave).await,
             Err(fault) => Err(fault.into()),
         };
         let report = self.send_result(&lease_guard, &endpoint, matches!(delivered, Ok(true)));
@@ -147,7 +147,7 @@ impl DeliveryWorker {
     async fn send_with_repeat(
         &self,
         lease_guard: &mut LeaseGuard,
-        parcel: &PreparedRequest,
+        prepared: &PreparedRequest,
         queue: &EndpointQueue,
         leave: &AdmissionTicket,
     ) -> Result<bool, NoOutcome> {
@@ -159,16 +159,16 @@ impl DeliveryWorker {
             let Some(carried) = lease_guard.leased() else { return Ok(false) };
             let started_at = self.clock.now();
             let position = carried.delivery.history_len + 1 + lease_guard.attempts().len() as u32;
-            let request = parcel.request(carried, position, started_at, fresh)?;
+            let request = prepared.request(carried, position, started_at, fresh)?;
             queue.mark_sent(leave, started_at);
             lease_guard.mark_sent(started_at);
             let mut outcome = self.send(request, lease_guard, queue, leave).await?;
-            verdict::classify(&mut outcome, &parcel.endpoint.contract);
+            verdict::classify(&mut outcome, &prepared.endpoint.contract);
             self.metrics.count_attempt(outcome.class);
-            let Endpoint { record, target, .. } = &*parcel.endpoint;
+            let Endpoint { record, target, .. } = &*prepared.endpoint;
             counts = self.outage_detector.record(record.app, target.host(), &outcome, self.clock.now());
             let is_stale = outcome.class == OutcomeClass::StaleConnection;
-            lease_guard.add_attempt(new_attempt(&parcel.endpoint, started_at, outcome));
+            lease_guard.add_attempt(new_attempt(&prepared.endpoint, started_at, outcome));
             let may_repeat = || self.delivery_store.can_record() && queue.may_repeat(leave, self.clock.now());
             if !is_stale || fresh || !may_repeat() {
                 break;

@@ -37,7 +37,7 @@ impl PreparedRequest {
         payload: Payload,
     ) -> Result<Self, RenderError> {
         let event = &carried.event;
-        let mut parcel = Self {
+        let mut prepared = Self {
             public_id: event.public_id(app.id_prefix()),
             app_uid: app.uid.clone(),
             livemode: app.settings.livemode,
@@ -45,15 +45,15 @@ impl PreparedRequest {
             payload,
             body: Bytes::new(),
         };
-        let contract = &*parcel.endpoint.contract;
-        let render = || body::render(contract, &parcel.parts(carried), carried.delivery.root);
+        let contract = &*prepared.endpoint.contract;
+        let render = || body::render(contract, &prepared.parts(carried), carried.delivery.root);
         let rendered = if body::depends_on_delivery(contract) {
             render()
         } else {
-            event.body_cache.get_or_render(parcel.endpoint.contract_hash, &parcel.payload, render)
+            event.body_cache.get_or_render(prepared.endpoint.contract_hash, &prepared.payload, render)
         };
-        parcel.body = rendered?;
-        Ok(parcel)
+        prepared.body = rendered?;
+        Ok(prepared)
     }
 
     fn parts<'a>(&'a self, carried: &'a LeasedDelivery) -> EventParts<'a> {
