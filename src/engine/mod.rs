@@ -4,7 +4,7 @@
 //! `renderer` makes the payload, `delivery_worker` brings it to a verdict. `scheduler` fetches what waits in the store; `recovery`
 //! brings retries forward when their endpoint answers again; `replayer` brings replays forward; `inspector` tests receivers;
 //! `health` keeps statistics and evaluates endpoints; `expiry` removes what has outlived its retention; `janitor` does
-//! housekeeping. Notices are sent by `postman` (mails) and `notifier` (operational webhooks). Among several nodes,
+//! housekeeping. Notices are sent by `mailer` (mails) and `notifier` (operational webhooks). Among several nodes,
 //! `membership` decides which of them does what, `home` what that means for a queue, `steward` which one does the work that
 //! is done once for all, `timekeeper` by which clock they evaluate endpoints, and `send_gate` which may still send.
 
@@ -191,7 +191,7 @@ impl Engine {
         let (scheduler, replayer, notifier) =
             (self.scheduler(), self.replayer(steward.clone()), self.notifier(steward.clone()));
         let (delivery_worker, queues) = (Arc::new(self.delivery_worker), self.queues);
-        let postman = notice_mailer::NoticeMailer::new(
+        let mailer = notice_mailer::NoticeMailer::new(
             &delivery_worker,
             queues.mail_notices.clone(),
             self.mail_settings,
@@ -253,7 +253,7 @@ impl Engine {
             inspector.run(stop.clone()),
             expiry.run(stop.clone()),
             health.run(stop.clone()),
-            postman.run(stop.clone()),
+            mailer.run(stop.clone()),
             notifier.run(stop.clone()),
             recovery.run(stop.clone()),
             dispatch.run(stop)
