@@ -5,7 +5,7 @@
 //! brings retries forward when their endpoint answers again; `replayer` brings replays forward; `inspector` tests receivers;
 //! `health` keeps statistics and evaluates endpoints; `expiry` removes what has outlived its retention; `janitor` does
 //! housekeeping. Notices are sent by `mailer` (mails) and `notifier` (operational webhooks). Among several nodes,
-//! `membership` decides which of them does what, `home` what that means for a queue, `steward` which one does the work that
+//! `membership` decides which of them does what, `home` what that means for a queue, `leader` which one does the work that
 //! is done once for all, `timekeeper` by which clock they evaluate endpoints, and `send_gate` which may still send.
 
 mod admission;
@@ -184,19 +184,19 @@ impl Engine {
         self.queues.start(self.delivery_worker.clock.now());
         let Some(health) = self.load_state(&stop).await? else { return Ok(()) };
         let start = Timestamp::from_millis(0);
-        let steward = leader::LeaderRole {
+        let leader = leader::LeaderRole {
             node_state: self.queues.node_state().clone(),
             clock: self.delivery_worker.clock.clone(),
         };
         let (scheduler, replayer, notifier) =
-            (self.scheduler(), self.replayer(steward.clone()), self.notifier(steward.clone()));
+            (self.scheduler(), self.replayer(leader.clone()), self.notifier(leader.clone()));
         let (delivery_worker, queues) = (Arc::new(self.delivery_worker), self.queues);
         let mailer = notice_mailer::NoticeMailer::new(
             &delivery_worker,
             queues.mail_notices.clone(),
             self.mail_settings,
             self.intervals.notices,
-            steward.clone(),
+            leader.clone(),
         );
         let expiry = retention_worker::RetentionWorker {
             config_cache: delivery_worker.config_cache.clone(),
@@ -206,7 +206,7 @@ impl Engine {
             metrics: delivery_worker.metrics.clone(),
             every: self.intervals.retention,
             scans: Vec::new(),
-            leader: steward.clone(),
+            leader: leader.clone(),
         };
         let recovery = retry_accelerator::RetryAccelerator {
             recovered: self.queue_events.recovered_endpoints,
@@ -232,7 +232,7 @@ impl Engine {
             audit_removal_at: start,
             storage: self.storage,
             audit_retention: self.audit_retention,
-            leader: steward,
+            leader,
         };
         let is_alone = queues.node_state().is_single_node();
         let inspector = inspector::Inspector {
@@ -273,7 +273,7 @@ impl Engine {
         }
     }
 
-    fn replayer(&self, steward: leader::LeaderRole) -> replayer::Replayer {
+    fn replayer(&self, leader: leader::LeaderRole) -> replayer::Replayer {
         replayer::Replayer {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
@@ -285,11 +285,11 @@ impl Engine {
             replays_changed: self.queues.replays.clone(),
             storage: self.storage.clone(),
             running: Vec::new(),
-            leader: steward,
+            leader,
         }
     }
 
-    fn notifier(&self, steward: leader::LeaderRole) -> operational_webhooks::OperationalWebhooks {
+    fn notifier(&self, leader: leader::LeaderRole) -> operational_webhooks::OperationalWebhooks {
         operational_webhooks::OperationalWebhooks {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
@@ -301,7 +301,7 @@ impl Engine {
             notices_waiting: self.queues.webhook_notices.clone(),
             operator_app: self.operator_app.clone(),
             every: self.intervals.notices,
-            leader: steward,
+            leader,
         }
     }
 }

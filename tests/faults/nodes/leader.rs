@@ -118,8 +118,8 @@ async fn two_nodes_mail_each_notice_once_also_when_the_leader_is_killed_among_ma
     let in_peace = times_by_mail(&post);
     assert!(in_peace.values().all(|times| *times == 1), "{in_peace:?}");
 
-    let (steward, _) = pair.leader();
-    let survivor = pair.client(steward + 1);
+    let (leader, _) = pair.leader();
+    let survivor = pair.client(leader + 1);
     let_die(&both, NOTICES_AFTER, &mut dead).await;
     wait_until("it mails", LIMIT, async || post.mails().len() >= in_peace.len() + MAILED_BEFORE_KILL).await;
     // The mail server takes the next one, but its sender gets no answer.
@@ -128,7 +128,7 @@ async fn two_nodes_mail_each_notice_once_also_when_the_leader_is_killed_among_ma
     wait_until("one is on its way", LIMIT, async || post.mails().len() > so_far).await;
     let sent = "posthaste_mails_total{outcome=\"sent\"}";
     assert_eq!(survivor.metric(sent).await as usize, 0, "one of them mails");
-    pair.nodes[steward].kill().await;
+    pair.nodes[leader].kill().await;
     let before = post.mails();
     let on_its_way = before.last().unwrap().header("Message-ID").to_owned();
     post.answers(&json!({}));
@@ -158,14 +158,14 @@ async fn a_replay_whose_leader_is_killed_is_finished_by_the_other_node_and_repla
     pair.all_is_delivered().await;
     assert_eq!(receiver.count_at("/e"), EVENTS);
 
-    let (steward, epoch) = pair.leader();
-    let survivor = pair.client(steward + 1);
+    let (leader, epoch) = pair.leader();
+    let survivor = pair.client(leader + 1);
     let asked = json!({ "endpoint_id": "e", "status": ["delivered"], "per_second": 50 });
     let replay = survivor.post("/v1/apps/a/replays", &asked).await.expect(201);
     let path = format!("/v1/apps/a/replays/{}", replay["id"].as_str().unwrap());
     let is_under_way = async || receiver.count_at("/e") > EVENTS + EVENTS / 4;
     wait_until("it is well under way", LIMIT, is_under_way).await;
-    pair.nodes[steward].kill().await;
+    pair.nodes[leader].kill().await;
     let in_flight =
         pair.ask(&format!("SELECT count(*) FROM posthaste.deliveries_open WHERE queue = -{epoch}"));
     let reached = survivor.get(&path).await.expect(200);
