@@ -79,12 +79,12 @@ impl HealthWorker {
     }
 
     pub(super) async fn run(mut self, stop: Shutdown) {
-        let timekeeper = self.clock_sync();
+        let clock_sync = self.clock_sync();
         tokio::select! {
             biased;
             () = stop.graceful() => {}
             () = self.work() => {}
-            () = timekeeper.work() => {}
+            () = clock_sync.work() => {}
         }
         let Some(_turn) = self.leader.try_lead() else { return };
         // The time up to here counts; the rest of the log waits for the next process.

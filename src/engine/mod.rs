@@ -6,7 +6,7 @@
 //! `health` keeps statistics and evaluates endpoints; `expiry` removes what has outlived its retention; `janitor` does
 //! housekeeping. Notices are sent by `mailer` (mails) and `notifier` (operational webhooks). Among several nodes,
 //! `membership` decides which of them does what, `home` what that means for a queue, `leader` which one does the work that
-//! is done once for all, `timekeeper` by which clock they evaluate endpoints, and `send_gate` which may still send.
+//! is done once for all, `clock_sync` by which clock they evaluate endpoints, and `send_gate` which may still send.
 
 mod admission;
 mod clock_sync;
