@@ -3,7 +3,7 @@
 //! The way of a delivery: after its commit it enters its endpoint queue (`queues`), `dispatch` starts a delivery worker,
 //! `renderer` makes the payload, `delivery_worker` brings it to a verdict. `scheduler` fetches what waits in the store; `recovery`
 //! brings retries forward when their endpoint answers again; `replayer` brings replays forward; `inspector` tests receivers;
-//! `health` keeps statistics and evaluates endpoints; `expiry` removes what has outlived its retention; `janitor` does
+//! `health` keeps statistics and evaluates endpoints; `expiry` removes what has outlived its retention; `housekeeping` does
 //! housekeeping. Notices are sent by `mailer` (mails) and `notifier` (operational webhooks). Among several nodes,
 //! `membership` decides which of them does what, `home` what that means for a queue, `leader` which one does the work that
 //! is done once for all, `clock_sync` by which clock they evaluate endpoints, and `send_gate` which may still send.
@@ -214,7 +214,7 @@ impl Engine {
             clock: delivery_worker.clock.clone(),
             under_way: Vec::new(),
         };
-        let janitor = housekeeping::Housekeeping {
+        let housekeeping = housekeeping::Housekeeping {
             queues: queues.clone(),
             changed_endpoints: self.queue_events.changed_endpoints,
             config_cache: delivery_worker.config_cache.clone(),
@@ -248,7 +248,7 @@ impl Engine {
         };
         tokio::join!(
             scheduler.run(stop.clone()),
-            janitor.run(stop.clone()),
+            housekeeping.run(stop.clone()),
             replayer.run(stop.clone()),
             inspector.run(stop.clone()),
             expiry.run(stop.clone()),
