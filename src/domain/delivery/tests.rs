@@ -102,9 +102,9 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now:
 }
 
 /// Applies a sequence of transitions to a new delivery, checks every step, and returns the rows of the table it visited.
-fn run(newborn: Delivery, happenings: Vec<(Transition, u64)>) -> Vec<TableRow> {
+fn run(new: Delivery, happenings: Vec<(Transition, u64)>) -> Vec<TableRow> {
     let rows = table();
-    let (mut delivery, mut now, mut seen) = (newborn, START, Vec::new());
+    let (mut delivery, mut now, mut seen) = (new, START, Vec::new());
     // The delivery before an extra attempt was requested.
     let mut before_retry: Option<Delivery> = None;
     for (happening, wait_ms) in happenings {
@@ -254,8 +254,8 @@ proptest! {
     #![proptest_config(Config::with_cases(2000))]
 
     #[test]
-    fn a_delivery_moves_only_as_the_table_says(newborn in new_deliveries(), happenings in transitions()) {
-        run(newborn, happenings);
+    fn a_delivery_moves_only_as_the_table_says(new in new_deliveries(), happenings in transitions()) {
+        run(new, happenings);
     }
 }
 

@@ -53,13 +53,13 @@ impl NewEvent {
     pub(in crate::store) fn needs_no_decision(&self) -> bool {
         self.deliveries.iter().all(|birth| {
             let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = birth.delivery;
-            let newborn = Delivery::new(id, app, event, endpoint, self.event.accepted_at, give_up_at);
+            let fresh = Delivery::new(id, app, event, endpoint, self.event.accepted_at, give_up_at);
             let is_taken = match state {
                 DeliveryState::Pending => due.is_some(),
                 DeliveryState::InFlight => due.is_none(),
                 _ => false,
             };
-            is_taken && birth.delivery == Delivery { state, due, ..newborn }
+            is_taken && birth.delivery == Delivery { state, due, ..fresh }
         })
     }
 }

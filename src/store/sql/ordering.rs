@@ -24,19 +24,19 @@ pub(super) type NewlyDue = Vec<(EndpointId, Timestamp)>;
 
 /// Puts a new delivery into its ordering group. The order is decided here, by the order of commits: the group is locked until
 /// the commit. Ids do not decide it, because they are only as good as the clocks of the nodes that made them.
-pub(super) fn join(tx: &dyn Sql, newborn: &mut Delivery, event: &Event) -> Result<()> {
-    let Some(okey) = newborn.ordering_key else { return Ok(()) };
-    if newborn.has_left_group(false) {
-        newborn.ordering_key = None;
+pub(super) fn join(tx: &dyn Sql, delivery: &mut Delivery, event: &Event) -> Result<()> {
+    let Some(okey) = delivery.ordering_key else { return Ok(()) };
+    if delivery.has_left_group(false) {
+        delivery.ordering_key = None;
         return Ok(());
     }
-    tx.lock_queue(newborn.endpoint)?;
-    let (has_first, last_turn) = group_ends(tx, newborn.endpoint, okey)?;
+    tx.lock_queue(delivery.endpoint)?;
+    let (has_first, last_turn) = group_ends(tx, delivery.endpoint, okey)?;
     if has_first {
-        newborn.enqueue_behind_head(last_turn.unwrap_or_default() + 1);
-    } else if newborn.is_queued_behind() {
+        delivery.enqueue_behind_head(last_turn.unwrap_or_default() + 1);
+    } else if delivery.is_queued_behind() {
         // Queued by an earlier try of its batch, which was rolled back.
-        newborn.promote(event.deliver_at, event.accepted_at);
+        delivery.promote(event.deliver_at, event.accepted_at);
     }
     Ok(())
 }
@@ -203,17 +203,17 @@ mod tests {
             has_no_subscribers: false,
             body_cache: BodyCache::default(),
         };
-        let mut newborn = Delivery::new(DeliveryId::from_i64(4), app, event.id, endpoint, now, None);
-        newborn.ordering_key = OrderingMode::Endpoint.ordering_key(None);
-        newborn.start_in_flight();
-        newborn.enqueue_behind_head(9);
-        join(&store, &mut newborn, &event).unwrap();
+        let mut delivery = Delivery::new(DeliveryId::from_i64(4), app, event.id, endpoint, now, None);
+        delivery.ordering_key = OrderingMode::Endpoint.ordering_key(None);
+        delivery.start_in_flight();
+        delivery.enqueue_behind_head(9);
+        join(&store, &mut delivery, &event).unwrap();
         assert_eq!(
-            (newborn.state, newborn.due, newborn.order_seq),
+            (delivery.state, delivery.due, delivery.order_seq),
             (DeliveryState::Pending, Some(now), None)
         );
-        store.insert_delivery(&newborn).unwrap();
-        let mut second = Delivery { id: DeliveryId::from_i64(5), ..newborn };
+        store.insert_delivery(&delivery).unwrap();
+        let mut second = Delivery { id: DeliveryId::from_i64(5), ..delivery };
         join(&store, &mut second, &event).unwrap();
         assert!(second.is_queued_behind());
     }
