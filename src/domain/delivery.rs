@@ -303,7 +303,7 @@ impl Delivery {
 
     /// Prepares the new delivery of a backfill: held if the endpoint is disabled.
     pub fn new_backfill(
-        mut born: Self,
+        mut new: Self,
         switch: Availability,
         now: Timestamp,
     ) -> Result<Self, TransitionError> {
@@ -311,9 +311,9 @@ impl Delivery {
             return Err(TransitionError::EndpointDeleted);
         }
         if switch != Availability::Enabled {
-            born.hold(now);
+            new.hold(now);
         }
-        Ok(born)
+        Ok(new)
     }
 
     pub fn cancel(&mut self, now: Timestamp) -> Result<(), TransitionError> {

@@ -145,10 +145,10 @@ impl OperationalWebhooks {
             has_no_subscribers: false,
             body_cache: BodyCache::default(),
         });
-        let births = fan_out(&event, &wanting, &*self.queues, now);
+        let new_deliveries = fan_out(&event, &wanting, &*self.queues, now);
         let dedup = vec![DedupKey::new(app.id, DedupSpace::Notice, &notice.id.to_string())];
         // Does not depend on what was renamed since: a notice is published once.
         let fingerprint = Fingerprint::new(&event.event_type, b"", None, None, None);
-        Some(NewEvent { event, deliveries: births, dedup, fingerprint })
+        Some(NewEvent { event, deliveries: new_deliveries, dedup, fingerprint })
     }
 }

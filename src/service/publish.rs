@@ -174,11 +174,15 @@ impl Service {
             has_no_subscribers: false,
             body_cache: BodyCache::default(),
         });
-        let birth = new_delivery(&event, id + 1, &endpoint, now, hand);
-        let test = birth.delivery.id;
+        let new_delivery = new_delivery(&event, id + 1, &endpoint, now, hand);
+        let test = new_delivery.delivery.id;
         let deliveries = vec![(test, EndpointUid::LoadedCounts(endpoint))];
-        let new =
-            NewEvent { event, deliveries: vec![birth], dedup: Vec::new(), fingerprint: Fingerprint([0; 16]) };
+        let new = NewEvent {
+            event,
+            deliveries: vec![new_delivery],
+            dedup: Vec::new(),
+            fingerprint: Fingerprint([0; 16]),
+        };
         self.store_event(&app, PreparedEvent { new_event: new, deliveries }, begun).await.map(|_| test)
     }
 

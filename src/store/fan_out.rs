@@ -26,19 +26,19 @@ pub fn fan_out(
     now: Timestamp,
 ) -> Vec<NewDelivery> {
     let is_due = event.deliver_at.is_none_or(|at| at <= now);
-    let birth = |(endpoint, number): (&&Arc<Endpoint>, i64)| {
+    let new = |(endpoint, number): (&&Arc<Endpoint>, i64)| {
         let hand = match endpoint.record.disabled {
             None if is_due => hands.take(endpoint.id(), event.data.len()),
             _ => None,
         };
-        let mut birth = new_delivery(event, number, endpoint, now, hand);
-        birth.delivery.ordering_key = endpoint.record.settings.ordered.ordering_key(event.key.as_deref());
+        let mut new = new_delivery(event, number, endpoint, now, hand);
+        new.delivery.ordering_key = endpoint.record.settings.ordered.ordering_key(event.key.as_deref());
         if endpoint.record.disabled.is_some() {
-            birth.delivery.apply_availability(availability_for_new(endpoint), now);
+            new.delivery.apply_availability(availability_for_new(endpoint), now);
         }
-        birth
+        new
     };
-    wanting.iter().zip(event.id.as_i64() + 1..).map(birth).collect()
+    wanting.iter().zip(event.id.as_i64() + 1..).map(new).collect()
 }
 
 pub fn new_delivery(

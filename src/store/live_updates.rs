@@ -123,12 +123,15 @@ fn update_of_result(record: &DeliveryResult) -> Option<LiveUpdate> {
 /// Live updates of a new event. A delivery with a permit is published later, by the commit listener.
 fn updates_of_new(new: &NewEvent) -> Vec<LiveUpdate> {
     let event = LiveUpdate::event(new.event.app, new.event.id);
-    let waiting = new.deliveries.iter().filter(|birth| birth.permit.is_none());
-    [event].into_iter().chain(waiting.map(|birth| LiveUpdate::delivery(&birth.delivery))).collect()
+    let waiting = new.deliveries.iter().filter(|new_delivery| new_delivery.permit.is_none());
+    [event]
+        .into_iter()
+        .chain(waiting.map(|new_delivery| LiveUpdate::delivery(&new_delivery.delivery)))
+        .collect()
 }
 
-fn updates_of_accepted(born: Vec<Vec<LiveUpdate>>, accepted: &[Accepted]) -> Vec<LiveUpdate> {
-    let new = born.into_iter().zip(accepted).filter(|(_, accepted)| **accepted == Accepted::New);
+fn updates_of_accepted(updates: Vec<Vec<LiveUpdate>>, accepted: &[Accepted]) -> Vec<LiveUpdate> {
+    let new = updates.into_iter().zip(accepted).filter(|(_, accepted)| **accepted == Accepted::New);
     new.flat_map(|(hints, _)| hints).collect()
 }
 
@@ -147,16 +150,16 @@ impl DeliveryStore for LiveUpdateStore {
     }
 
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
-        let born = self.updates_of_events(&events);
+        let updates = self.updates_of_events(&events);
         self.publish_after(self.shared.ledger.accept(events), move |accepted| {
-            updates_of_accepted(born, accepted)
+            updates_of_accepted(updates, accepted)
         })
     }
 
     fn accept_inbox(&self, intake: InboxBatch) -> Reply<'_, Vec<Accepted>> {
-        let born = self.updates_of_events(intake.events.iter().map(|(_, new)| new));
+        let updates = self.updates_of_events(intake.events.iter().map(|(_, new)| new));
         self.publish_after(self.shared.ledger.accept_inbox(intake), move |accepted| {
-            updates_of_accepted(born, accepted)
+            updates_of_accepted(updates, accepted)
         })
     }
 

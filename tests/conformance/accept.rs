@@ -23,8 +23,11 @@ fn change(new: &mut NewEvent, change: impl FnOnce(&mut Event)) {
 
 /// Returns the expected answer to a repeated publish of this event.
 fn repeated(new: &NewEvent) -> Accepted {
-    let deliveries =
-        new.deliveries.iter().map(|birth| (birth.delivery.id, birth.delivery.endpoint)).collect();
+    let deliveries = new
+        .deliveries
+        .iter()
+        .map(|new_delivery| (new_delivery.delivery.id, new_delivery.delivery.endpoint))
+        .collect();
     Accepted::Repeated { event: new.event.clone(), deliveries }
 }
 
@@ -65,12 +68,12 @@ pub(crate) async fn new_deliveries_are_announced_or_with_a_permit_handed_to_the_
     new.deliveries[0].delivery.start_in_flight();
     new.deliveries[0].permit = Some(stage.permits.take());
     new.deliveries[1].delivery.due = Some(after(60));
-    let (event, born) = (new.event.clone(), new.deliveries[0].delivery.clone());
+    let (event, added) = (new.event.clone(), new.deliveries[0].delivery.clone());
     assert_eq!(stage.accept(new).await, Accepted::New);
     let carried = stage.only_leased();
-    assert_eq!((&carried.delivery, &carried.event), (&born, &event));
+    assert_eq!((&carried.delivery, &carried.event), (&added, &event));
     assert_eq!(stage.recorder.take_waiting(), [(other, after(60))]);
-    assert_eq!(stage.delivery(born.id).await.state, DeliveryState::InFlight);
+    assert_eq!(stage.delivery(added.id).await.state, DeliveryState::InFlight);
     assert_eq!(stage.permits.taken(), 1);
 }
 

@@ -84,7 +84,8 @@ pub(crate) async fn the_last_error_is_that_of_the_last_attempt(mut stage: Fixtur
 pub(crate) async fn the_deliveries_of_an_event_are_its_own(mut stage: Fixture) {
     let other = stage.new_endpoint(stage.app).await;
     let (first, second) = (stage.draft(&[stage.endpoint, other]), stage.draft(&[other]));
-    let expected: Vec<DeliveryId> = first.deliveries.iter().map(|birth| birth.delivery.id).collect();
+    let expected: Vec<DeliveryId> =
+        first.deliveries.iter().map(|new_delivery| new_delivery.delivery.id).collect();
     let event = first.event.id;
     stage.accept(first).await;
     stage.accept(second).await;

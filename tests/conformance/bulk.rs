@@ -118,17 +118,21 @@ impl BulkCase {
         if !new.dedup.is_empty() {
             new.fingerprint = Fingerprint([how % 3 / 2; 16]);
         }
-        let birth = &mut new.deliveries[0];
+        let new_delivery = &mut new.deliveries[0];
         if place == ENDPOINTS - 1 {
-            birth.delivery.ordering_key = OrderingMode::Key.ordering_key(Some(&(how % 2).to_string()));
+            new_delivery.delivery.ordering_key = OrderingMode::Key.ordering_key(Some(&(how % 2).to_string()));
         }
         match how % 4 {
             0 | 1 => {
-                birth.delivery.start_in_flight();
-                birth.permit = Some(self.stage.permits.take());
+                new_delivery.delivery.start_in_flight();
+                new_delivery.permit = Some(self.stage.permits.take());
             }
-            2 if what & 4 == 4 => birth.delivery.apply_availability(Availability::DisabledHold, after(0)),
-            3 if what & 4 == 4 => birth.delivery.apply_availability(Availability::DisabledCancel, after(0)),
+            2 if what & 4 == 4 => {
+                new_delivery.delivery.apply_availability(Availability::DisabledHold, after(0))
+            }
+            3 if what & 4 == 4 => {
+                new_delivery.delivery.apply_availability(Availability::DisabledCancel, after(0))
+            }
             _ => {}
         }
         new
@@ -182,10 +186,9 @@ async fn roll_up(stage: &Fixture) -> String {
 /// Whether an event is written before earlier commands of its batch. It is not if it is ordered or held, or shares a key with
 /// another event that stays.
 fn overtakes(new: &NewEvent, taken: &mut HashSet<DedupKey>) -> bool {
-    let is_in_line = new
-        .deliveries
-        .iter()
-        .any(|birth| birth.delivery.ordering_key.is_some() || birth.delivery.state == DeliveryState::Held);
+    let is_in_line = new.deliveries.iter().any(|new_delivery| {
+        new_delivery.delivery.ordering_key.is_some() || new_delivery.delivery.state == DeliveryState::Held
+    });
     let stays = is_in_line || new.dedup.iter().any(|key| taken.contains(key));
     taken.extend(new.dedup.iter().filter(|_| stays));
     !stays

@@ -181,9 +181,9 @@ impl Fixture {
     /// Makes a draft to the stage's endpoint whose delivery has a permit and starts in flight.
     pub(crate) fn one_with_permit(&mut self) -> NewEvent {
         let mut new = self.one_event();
-        for birth in &mut new.deliveries {
-            birth.delivery.start_in_flight();
-            birth.permit = Some(self.permits.take());
+        for new_delivery in &mut new.deliveries {
+            new_delivery.delivery.start_in_flight();
+            new_delivery.permit = Some(self.permits.take());
         }
         new
     }
@@ -380,11 +380,11 @@ pub(crate) fn retry_at(due: Timestamp) -> Verdict {
 /// Makes an event with this id and one delivery, due now, to each of these endpoints.
 pub(crate) fn draft(app: AppId, endpoints: &[EndpointId], first: i64) -> NewEvent {
     let event = EventId::from_i64(first);
-    let birth = |(id, endpoint): (i64, &EndpointId)| NewDelivery {
+    let new_delivery = |(id, endpoint): (i64, &EndpointId)| NewDelivery {
         delivery: Delivery::new(DeliveryId::from_i64(id), app, event, *endpoint, NOW, None),
         permit: None,
     };
-    let births = (first + 1..).zip(endpoints).map(birth).collect();
+    let new_deliveries = (first + 1..).zip(endpoints).map(new_delivery).collect();
     let event = Event {
         id: event,
         app,
@@ -398,5 +398,10 @@ pub(crate) fn draft(app: AppId, endpoints: &[EndpointId], first: i64) -> NewEven
         has_no_subscribers: endpoints.is_empty(),
         body_cache: BodyCache::default(),
     };
-    NewEvent { event: Arc::new(event), deliveries: births, dedup: vec![], fingerprint: Fingerprint([0; 16]) }
+    NewEvent {
+        event: Arc::new(event),
+        deliveries: new_deliveries,
+        dedup: vec![],
+        fingerprint: Fingerprint([0; 16]),
+    }
 }

@@ -70,7 +70,7 @@ pub(crate) async fn no_delivery_is_leased_before_it_is_due(mut stage: Fixture) {
 pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut stage: Fixture) {
     let (other, third) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
     let new = stage.draft(&[stage.endpoint, other, third]);
-    let ids: Vec<_> = new.deliveries.iter().map(|birth| birth.delivery.id).collect();
+    let ids: Vec<_> = new.deliveries.iter().map(|new_delivery| new_delivery.delivery.id).collect();
     stage.publish(new).await;
     let wants = vec![stage.refill_request(third, 2), stage.refill_request(stage.endpoint, 2)];
     let refilled = stage.store().lease_due(wants, NOW).await.unwrap();

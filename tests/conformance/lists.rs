@@ -123,7 +123,7 @@ pub(crate) async fn filters_combine(mut stage: Fixture) {
     let other = stage.new_endpoint(stage.app).await;
     let (paid, refund) = (stage.draft(&[stage.endpoint, other]), of_type(stage.draft(&[other]), "refund"));
     let paid_event = paid.event.id;
-    let paid_ids: Vec<_> = paid.deliveries.iter().map(|birth| birth.delivery.id).collect();
+    let paid_ids: Vec<_> = paid.deliveries.iter().map(|new_delivery| new_delivery.delivery.id).collect();
     let refund_id = refund.deliveries[0].delivery.id;
     publish_all(&stage, vec![paid, refund]).await;
     let dead = stage.one_in(DeliveryState::Dead).await;

@@ -117,10 +117,10 @@ async fn without_its_fence_a_node_that_was_taken_over_could_write(mut pair: TwoN
 /// The permit was taken before its node joined again: no worker would send a delivery leased with it.
 async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: TwoNodes) {
     let (old, new) = (pair.other.epoch + 1, pair.other.epoch);
-    let mut born = pair.stage.one_with_permit();
-    let id = born.deliveries[0].delivery.id;
-    born.deliveries[0].permit = Some(pair.stage.permits.take_for_epoch(old));
-    assert_eq!(pair.other.accept(born).await, Accepted::New);
+    let mut added = pair.stage.one_with_permit();
+    let id = added.deliveries[0].delivery.id;
+    added.deliveries[0].permit = Some(pair.stage.permits.take_for_epoch(old));
+    assert_eq!(pair.other.accept(added).await, Accepted::New);
     pair.other.quiet().await;
     assert_eq!(pair.stage.permits.taken(), 0);
     let delivery = pair.stage.delivery(id).await;

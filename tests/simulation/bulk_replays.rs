@@ -159,8 +159,8 @@ impl ReplayNote {
     /// Returns the answer to a request for this delivery alone.
     fn as_ask(&self) -> ActionFact {
         let nobody = (AppId::from_i64(0), EventId::from_i64(0), EndpointId::from_i64(0));
-        let born = Delivery::new(self.delivery, nobody.0, nobody.1, nobody.2, self.due, None);
-        let after = Delivery { history_len: self.history_len, ..born };
+        let new = Delivery::new(self.delivery, nobody.0, nobody.1, nobody.2, self.due, None);
+        let after = Delivery { history_len: self.history_len, ..new };
         let said = if self.is_made { ActionAnswer::Made(after) } else { ActionAnswer::Done(after) };
         let (delivery, kind) = (self.delivery, ActionKind::Replay);
         let (called_at, answered_at) = (self.asked_at, self.asked_at.max(self.due));

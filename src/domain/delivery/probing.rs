@@ -64,8 +64,8 @@ mod tests {
     fn retrying(due: Timestamp) -> Delivery {
         let id = DeliveryId::from_i64(first_id_at(MADE));
         let (app, event, endpoint) = (AppId::from_i64(1), EventId::from_i64(2), EndpointId::from_i64(3));
-        let born = Delivery::new(id, app, event, endpoint, MADE, None);
-        Delivery { state: DeliveryState::Retrying, retry_index: 3, due: Some(due), ..born }
+        let new = Delivery::new(id, app, event, endpoint, MADE, None);
+        Delivery { state: DeliveryState::Retrying, retry_index: 3, due: Some(due), ..new }
     }
 
     #[test]

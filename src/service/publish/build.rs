@@ -47,9 +47,13 @@ impl Service {
             has_no_subscribers: wanting.is_empty(),
             body_cache: BodyCache::default(),
         });
-        let births = fan_out(&event, &wanting, &*self.permits, now);
+        let new_deliveries = fan_out(&event, &wanting, &*self.permits, now);
         let names = wanting.into_iter().map(|endpoint| EndpointUid::LoadedCounts(endpoint.clone()));
-        let deliveries = births.iter().map(|birth| birth.delivery.id).zip(names).collect();
-        PreparedEvent { new_event: NewEvent { event, deliveries: births, dedup, fingerprint }, deliveries }
+        let deliveries =
+            new_deliveries.iter().map(|new_delivery| new_delivery.delivery.id).zip(names).collect();
+        PreparedEvent {
+            new_event: NewEvent { event, deliveries: new_deliveries, dedup, fingerprint },
+            deliveries,
+        }
     }
 }

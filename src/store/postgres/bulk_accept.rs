@@ -105,12 +105,12 @@ impl BulkAccept {
         batch: &mut [Box<dyn Command>],
         lost: &HashSet<EventId>,
     ) -> Result<Option<NewEventRows>> {
-        let mut born =
+        let mut accepted =
             NewEventRows { events: ColumnRows::new(EVENTS), deliveries: ColumnRows::new(DELIVERIES) };
         each(batch, &self.gathered, &mut |new| {
-            if lost.contains(&new.event.id) { Ok(()) } else { born.push(seat, new) }
+            if lost.contains(&new.event.id) { Ok(()) } else { accepted.push(seat, new) }
         })?;
-        Ok((born.events.len() > 0).then_some(born))
+        Ok((accepted.events.len() > 0).then_some(accepted))
     }
 
     /// Accepts, one by one, the events that did not get their keys: another event has a key by now, and is found by it.
@@ -142,7 +142,7 @@ impl NewEventRows {
     fn push(&mut self, seat: WriterId, new: &NewEvent) -> Result<()> {
         seat.check_id(new.event.id.as_i64())?;
         event_row(&new.event, &new.dedup, &mut |row| self.events.push(row))?;
-        new.deliveries.iter().map(|birth| &birth.delivery).try_for_each(|delivery| {
+        new.deliveries.iter().map(|new_delivery| &new_delivery.delivery).try_for_each(|delivery| {
             let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = delivery;
             let queue = queue(delivery, seat.epoch);
             self.deliveries.push(params![id, app, event, endpoint, state, queue, due, give_up_at])

@@ -21,26 +21,26 @@ pub(super) fn apply_all(
     seat: WriterId,
     batch: &mut [Box<dyn Command>],
 ) -> Result<CommitTail> {
-    let mut gathered = BulkWriter { seat, births: BulkAccept::default(), endings: BulkComplete::default() };
+    let mut gathered = BulkWriter { seat, accepted: BulkAccept::default(), endings: BulkComplete::default() };
     for place in 0..batch.len() {
         gathered.add(tx, batch, place)?;
     }
-    let born = gathered.write_collected(tx, batch)?;
-    Ok(CommitTail { born, added: added_by(batch)? })
+    let accepted = gathered.write_collected(tx, batch)?;
+    Ok(CommitTail { accepted, added: added_by(batch)? })
 }
 
 /// The end of a batch, on which no other command depends: it is sent together with the COMMIT.
 pub(super) struct CommitTail {
-    born: Option<NewEventRows>,
+    accepted: Option<NewEventRows>,
     added: Vec<String>,
 }
 
 impl CommitTail {
     /// Commits; returns the newest notice.
     pub(super) fn commit(self, tx: Transaction<'_>) -> Result<i64, Uncommitted> {
-        let born = self.born.as_ref().map(NewEventRows::rows);
+        let accepted = self.accepted.as_ref().map(NewEventRows::rows);
         let added: Vec<[&dyn ToValue; 1]> = self.added.iter().map(|added| [added as _]).collect();
-        let accept = born.as_ref().map(|rows| Statement::Change(&ACCEPT, &[], rows));
+        let accept = accepted.as_ref().map(|rows| Statement::Change(&ACCEPT, &[], rows));
         let log = added.iter().map(|added| Statement::Change(LOG_STATISTICS, added, &[]));
         let newest = Statement::Query(NEWEST_NOTICE, &[], &[]);
         let answers = tx.commit_with(&accept.into_iter().chain(log).chain([newest]).collect::<Vec<_>>())?;
@@ -52,7 +52,7 @@ impl CommitTail {
 
 struct BulkWriter {
     seat: WriterId,
-    births: BulkAccept,
+    accepted: BulkAccept,
     endings: BulkComplete,
 }
 
@@ -94,8 +94,8 @@ impl BulkWriter {
     ) -> Result<()> {
         let BulkOp::Accept(accept) = batch[at.0].bulk_op() else { return Ok(()) };
         let new = accept.event(at.1);
-        if new.needs_no_decision() && !self.births.has_any_key(new) {
-            self.births.push(at, new);
+        if new.needs_no_decision() && !self.accepted.has_any_key(new) {
+            self.accepted.push(at, new);
             return Ok(());
         }
         self.write(tx, batch)?;
@@ -104,8 +104,8 @@ impl BulkWriter {
     }
 
     fn write(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Command>]) -> Result<()> {
-        if let Some(born) = self.write_collected(tx, batch)? {
-            tx.pipeline(&[Statement::Change(&ACCEPT, &[], &born.rows())])?;
+        if let Some(accepted) = self.write_collected(tx, batch)? {
+            tx.pipeline(&[Statement::Change(&ACCEPT, &[], &accepted.rows())])?;
         }
         Ok(())
     }
@@ -116,7 +116,7 @@ impl BulkWriter {
         tx: &Transaction<'_>,
         batch: &mut [Box<dyn Command>],
     ) -> Result<Option<NewEventRows>> {
-        let (ended, claims) = (self.endings.rows(), self.births.claims(batch)?);
+        let (ended, claims) = (self.endings.rows(), self.accepted.claims(batch)?);
         let (of_ended, of_claims) = (Vec::from_iter(&ended), Vec::from_iter(&claims));
         let queue = params![-tx.epoch()];
         let record = ended.is_some().then_some(Statement::Query(&RECORD, queue, &of_ended));
@@ -133,8 +133,8 @@ impl BulkWriter {
             (Some(claims), Some(answer)) => bulk_accept::events_without_keys(tx, claims, answer.count)?,
             _ => HashSet::new(),
         };
-        let born = self.births.new_rows(self.seat, batch, &lost)?;
-        self.births.accept_lost(tx, batch, &lost)?;
-        Ok(born)
+        let accepted = self.accepted.new_rows(self.seat, batch, &lost)?;
+        self.accepted.accept_lost(tx, batch, &lost)?;
+        Ok(accepted)
     }
 }

@@ -32,14 +32,14 @@ const FAIL_UNLESS_ALL_LEASED: &str = ", CAST(CASE (SELECT count(*) FROM ended) -
 struct BatchParts {
     endings: bool,
     keys: bool,
-    births: bool,
+    accepted: bool,
 }
 
 /// A statement for each combination of parts.
 static STATEMENTS: LazyLock<[String; 8]> = LazyLock::new(|| {
     std::array::from_fn(|number| {
         let has = |part: usize| number & part != 0;
-        statement(BatchParts { endings: has(1), keys: has(2), births: has(4) })
+        statement(BatchParts { endings: has(1), keys: has(2), accepted: has(4) })
     })
 });
 
@@ -68,7 +68,7 @@ fn statement(parts: BatchParts) -> String {
         counts_if.push(format!("NOT EXISTS (SELECT 1 FROM dedup d WHERE d.key = {keys})"));
         steps.push(format!("claimed AS ({})", claiming(IF_COUNTED, first)));
     }
-    if parts.births {
+    if parts.accepted {
         let [events, deliveries] = accepting(IF_COUNTED, take(ACCEPT_PARAMS));
         steps.push(format!("published AS ({events}), born AS ({deliveries})"));
     }
@@ -88,7 +88,7 @@ pub(super) struct SimpleBatch {
     /// The endpoints that have to be healthy, and the deliveries that ended at them.
     ended: Option<(ColumnRows, ColumnRows)>,
     claims: Option<ColumnRows>,
-    born: Option<NewEventRows>,
+    accepted: Option<NewEventRows>,
 }
 
 impl SimpleBatch {
@@ -102,17 +102,17 @@ impl SimpleBatch {
         if batch.iter_mut().any(|work| matches!(work.bulk_op(), BulkOp::NotBulk)) {
             return Ok(None);
         }
-        let (mut births, mut endings) = (BulkAccept::default(), BulkComplete::default());
+        let (mut accepted, mut endings) = (BulkAccept::default(), BulkComplete::default());
         for (place, work) in batch.iter_mut().enumerate() {
             match work.bulk_op() {
                 BulkOp::Accept(accept) => {
                     for (number, new) in accept.start(seat.epoch).iter().enumerate() {
                         // A known key must be found before the id is checked.
                         let is_ours = seat.check_id(new.event.id.as_i64()).is_ok();
-                        if !is_ours || !new.needs_no_decision() || births.has_any_key(new) {
+                        if !is_ours || !new.needs_no_decision() || accepted.has_any_key(new) {
                             return Ok(None);
                         }
-                        births.push((place, number), new);
+                        accepted.push((place, number), new);
                     }
                 }
                 BulkOp::Record(recording) if !endings.has(recording.delivery()) => {
@@ -133,22 +133,22 @@ impl SimpleBatch {
                 Some((well, ended))
             }
         };
-        let (claims, born) = (births.claims(batch)?, births.new_rows(seat, batch, &HashSet::new())?);
+        let (claims, accepted) = (accepted.claims(batch)?, accepted.new_rows(seat, batch, &HashSet::new())?);
         endings.set_results(|_| true, batch);
         let mut added = ColumnRows::new(DOCUMENTS);
         added_by(batch)?.iter().try_for_each(|document| added.push(params![document]))?;
-        Ok(Some(Self { added, ended, claims, born }))
+        Ok(Some(Self { added, ended, claims, accepted }))
     }
 
     /// Runs the statement for the batch after `last`, through `ask`.
     pub(super) fn run<T>(&self, seat: WriterId, last: i64, ask: impl FnOnce(Statement<'_>) -> T) -> T {
-        let Self { added, ended, claims, born } = self;
+        let Self { added, ended, claims, accepted } = self;
         let number = usize::from(ended.is_some())
             | usize::from(claims.is_some()) << 1
-            | usize::from(born.is_some()) << 2;
+            | usize::from(accepted.is_some()) << 2;
         let ended = ended.iter().flat_map(|(well, ended)| [well, ended]);
-        let born = born.iter().flat_map(NewEventRows::rows);
-        let rows: Vec<&ColumnRows> = [added].into_iter().chain(ended).chain(claims).chain(born).collect();
+        let accepted = accepted.iter().flat_map(NewEventRows::rows);
+        let rows: Vec<&ColumnRows> = [added].into_iter().chain(ended).chain(claims).chain(accepted).collect();
         ask(Statement::Query(&STATEMENTS[number], params![seat.epoch, last], &rows))
     }
 }

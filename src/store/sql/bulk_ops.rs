@@ -51,15 +51,15 @@ impl Accept {
 impl NewEvent {
     /// Whether none of its deliveries joins an ordering group or depends on whether its endpoint is enabled.
     pub(in crate::store) fn needs_no_decision(&self) -> bool {
-        self.deliveries.iter().all(|birth| {
-            let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = birth.delivery;
+        self.deliveries.iter().all(|new_delivery| {
+            let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = new_delivery.delivery;
             let fresh = Delivery::new(id, app, event, endpoint, self.event.accepted_at, give_up_at);
             let is_taken = match state {
                 DeliveryState::Pending => due.is_some(),
                 DeliveryState::InFlight => due.is_none(),
                 _ => false,
             };
-            is_taken && birth.delivery == Delivery { state, due, ..fresh }
+            is_taken && new_delivery.delivery == Delivery { state, due, ..fresh }
         })
     }
 }

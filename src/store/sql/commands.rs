@@ -41,13 +41,13 @@ impl Accept {
         self.epoch = epoch;
         for new in &mut self.events {
             let at = new.event.accepted_at;
-            let is_old = |birth: &&mut NewDelivery| {
-                birth.permit.as_ref().is_some_and(|hand| !hand.is_valid_for(epoch))
+            let is_old = |new_delivery: &&mut NewDelivery| {
+                new_delivery.permit.as_ref().is_some_and(|hand| !hand.is_valid_for(epoch))
             };
-            for birth in new.deliveries.iter_mut().filter(is_old) {
-                birth.permit = None;
-                if birth.delivery.state == DeliveryState::InFlight {
-                    let _ = birth.delivery.release(Availability::Enabled, at, at);
+            for new_delivery in new.deliveries.iter_mut().filter(is_old) {
+                new_delivery.permit = None;
+                if new_delivery.delivery.state == DeliveryState::InFlight {
+                    let _ = new_delivery.delivery.release(Availability::Enabled, at, at);
                 }
             }
         }
@@ -55,8 +55,10 @@ impl Accept {
 
     /// Deliveries whose ordering group or availability decides what becomes of them.
     fn needing_lock(&self) -> impl Iterator<Item = &Delivery> {
-        let births = self.events.iter().flat_map(|new| &new.deliveries).map(|birth| &birth.delivery);
-        births.filter(|delivery| delivery.ordering_key.is_some() || delivery.state == DeliveryState::Held)
+        let new_deliveries =
+            self.events.iter().flat_map(|new| &new.deliveries).map(|new_delivery| &new_delivery.delivery);
+        new_deliveries
+            .filter(|delivery| delivery.ordering_key.is_some() || delivery.state == DeliveryState::Held)
     }
 }
 
@@ -105,15 +107,15 @@ impl Command for Accept {
             if *result != Accepted::New {
                 continue;
             }
-            for birth in new.deliveries {
+            for new_delivery in new.deliveries {
                 // A delivery that is queued behind others in its ordering group releases its permit.
-                let is_carried = birth.delivery.state == DeliveryState::InFlight;
-                match birth.permit.filter(|_| is_carried) {
+                let is_carried = new_delivery.delivery.state == DeliveryState::InFlight;
+                match new_delivery.permit.filter(|_| is_carried) {
                     Some(hand) => {
                         let event = new.event.clone();
                         let due = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
                         let carried = LeasedDelivery {
-                            delivery: birth.delivery,
+                            delivery: new_delivery.delivery,
                             event,
                             due,
                             permit: hand,
@@ -121,7 +123,7 @@ impl Command for Accept {
                         };
                         after.carried.push(carried);
                     }
-                    None => note_waiting(&birth.delivery, after),
+                    None => note_waiting(&new_delivery.delivery, after),
                 }
             }
         }

@@ -317,8 +317,8 @@ fn backfill_event(
     // An event published for later is not sent earlier by a backfill.
     let due = deliver_at.map_or(now, |at| at.max(now));
     let give_up_at = source.give_up_at.map(|at| at.plus(due.since(now)));
-    let born = Delivery::new(source.new_id, replay.app, event, endpoint, due, give_up_at);
-    match Delivery::new_backfill(born, availability_of(tx, endpoint)?, now) {
+    let new = Delivery::new(source.new_id, replay.app, event, endpoint, due, give_up_at);
+    match Delivery::new_backfill(new, availability_of(tx, endpoint)?, now) {
         Ok(delivery) => {
             tx.insert_delivery(&delivery)?;
             tx.execute("UPDATE events SET skipped = 0 WHERE id = ?1 AND skipped = 1", params![event])?;

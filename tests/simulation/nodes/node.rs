@@ -104,9 +104,9 @@ impl Node {
             has_ended: has_ended.clone(),
         };
         runtime.spawn(boot.run(events, told));
-        let born = (now, Instant::now(), drift);
+        let started_at = (now, Instant::now(), drift);
         drop(entered);
-        Some(Self { number, life, runtime, clock, queues, writer, office, stop, has_ended, started_at: born })
+        Some(Self { number, life, runtime, clock, queues, writer, office, stop, has_ended, started_at })
     }
 
     /// Returns its service, if it can be called.
