@@ -103,8 +103,8 @@ mod tests {
                 .collect();
             let expected: Vec<_> =
                 endpoints.iter().filter(|e| e.patterns.matches(event_type)).map(|e| e.id()).collect();
-            let roster = SubscriberIndex::new(endpoints);
-            let found: Vec<_> = roster.matching(event_type).iter().map(|e| e.id()).collect();
+            let subscribers = SubscriberIndex::new(endpoints);
+            let found: Vec<_> = subscribers.matching(event_type).iter().map(|e| e.id()).collect();
             prop_assert_eq!(found, expected);
         }
     }

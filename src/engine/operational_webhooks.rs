@@ -125,8 +125,8 @@ impl OperationalWebhooks {
     fn event(&self, notice: &Notice, entry: &CachedApp, data: Bytes, now: Timestamp) -> Option<NewEvent> {
         let event_type = notice.kind.event_type();
         let concerned: Vec<EndpointId> = notice.endpoints().collect();
-        let roster = entry.endpoints();
-        let mut wanting = roster.matching(&event_type);
+        let subscribers = entry.endpoints();
+        let mut wanting = subscribers.matching(&event_type);
         wanting.retain(|endpoint| receives_deliveries(endpoint) && !concerned.contains(&endpoint.id()));
         if wanting.is_empty() {
             return None;
