@@ -108,13 +108,13 @@ impl StartedNode {
         let address = listener.local_addr()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-        let (directory, tally) = (Arc::new(ConfigCache::default()), Arc::new(Metrics::default()));
+        let (directory, metrics) = (Arc::new(ConfigCache::default()), Arc::new(Metrics::default()));
         let tenure = Arc::new(initial_node_state(&settings.store));
         let (queues, events) =
             EndpointQueues::new(engine_limits(settings), directory.clone(), tenure.clone());
         let streams = Arc::new(Streams::default());
         let commit_listener = LiveUpdateListener::new(queues.clone(), streams.clone(), directory.clone());
-        let store = open_store::open(settings, Arc::new(commit_listener), &tally).await?;
+        let store = open_store::open(settings, Arc::new(commit_listener), &metrics).await?;
         let ledger = Arc::new(LiveUpdateStore::new(store.clone(), streams.clone()));
         let joined = open_store::join(settings, &*store, &*clock).await?;
         if !joined.is_alone {
@@ -151,7 +151,7 @@ impl StartedNode {
                 ..service::ServiceLimits::default()
             },
             node_info: node_info(settings, address),
-            metrics: tally.clone(),
+            metrics: metrics.clone(),
             storage: storage.clone(),
             streams,
         }));
@@ -175,7 +175,7 @@ impl StartedNode {
                 http_sender: client,
                 clock,
                 entropy,
-                metrics: tally,
+                metrics,
                 outage_detector: Arc::default(),
                 renderer: Renderer::default(),
             },

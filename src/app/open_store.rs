@@ -22,10 +22,10 @@ const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 pub(super) async fn open(
     settings: &Settings,
     commit_listener: Arc<dyn CommitListener>,
-    tally: &Arc<Metrics>,
+    metrics: &Arc<Metrics>,
 ) -> anyhow::Result<Arc<dyn Store>> {
     let limits = QueueLimits { events_max: settings.accept_queue_max, bytes_max: settings.queued_bytes_max };
-    let watch = Arc::new(CommitStopwatch(tally.clone()));
+    let watch = Arc::new(CommitStopwatch(metrics.clone()));
     let window = settings.commit_window;
     match &settings.store {
         StoreLocation::Sqlite(path) => {
