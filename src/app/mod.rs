@@ -109,16 +109,16 @@ impl StartedNode {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         let (directory, metrics) = (Arc::new(ConfigCache::default()), Arc::new(Metrics::default()));
-        let tenure = Arc::new(initial_node_state(&settings.store));
+        let node_state = Arc::new(initial_node_state(&settings.store));
         let (queues, events) =
-            EndpointQueues::new(engine_limits(settings), directory.clone(), tenure.clone());
+            EndpointQueues::new(engine_limits(settings), directory.clone(), node_state.clone());
         let streams = Arc::new(Streams::default());
         let commit_listener = LiveUpdateListener::new(queues.clone(), streams.clone(), directory.clone());
         let store = open_store::open(settings, Arc::new(commit_listener), &metrics).await?;
         let ledger = Arc::new(LiveUpdateStore::new(store.clone(), streams.clone()));
         let joined = open_store::join(settings, &*store, &*clock).await?;
         if !joined.is_alone {
-            tenure.join(joined.epoch);
+            node_state.join(joined.epoch);
         }
         let storage = Arc::new(StorageSpace::new(StorageLimits {
             store_bytes_max: settings.store_bytes_max.map(|bytes| bytes as u64),
@@ -127,8 +127,11 @@ impl StartedNode {
         storage.set_usage(open_store::usage(settings, &*store).await?);
         let ids = IdGenerator::new(joined.slot, joined.newest_id);
         let addresses = address_policy(settings, is_dev);
-        let gate =
-            NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), delivery_store: ledger.clone() };
+        let gate = NodeSendGate {
+            node_state: node_state.clone(),
+            clock: clock.clone(),
+            delivery_store: ledger.clone(),
+        };
         let client = http_client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::ServiceDeps {
             config_cache: directory.clone(),
@@ -136,7 +139,7 @@ impl StartedNode {
             config_store: store.clone(),
             query_store: store.clone(),
             cluster_store: store.clone(),
-            node_state: tenure.clone(),
+            node_state: node_state.clone(),
             permits: queues.clone(),
             clock: clock.clone(),
             entropy: entropy.clone(),

@@ -89,7 +89,7 @@ impl EndpointQueues {
     pub fn new(
         limits: EngineLimits,
         directory: Arc<ConfigCache>,
-        tenure: Arc<NodeLease>,
+        node_state: Arc<NodeLease>,
     ) -> (Arc<Self>, QueueEvents) {
         let (ready_sender, ready) = mpsc::unbounded_channel();
         let (changed_sender, changed) = mpsc::unbounded_channel();
@@ -101,7 +101,7 @@ impl EndpointQueues {
             scheduler: scheduler.clone(),
             timers: TimerQueue::default(),
             limiter: Mutex::new(ConcurrencyLimiter::new(node)),
-            node_state: tenure,
+            node_state,
             doubts: Mutex::default(),
             membership: Notify::new(),
             exclusive_cut: Notify::new(),

@@ -224,8 +224,8 @@ fn a_store_that_was_taken_over_closes_the_send_gate() {
     let database = Database::new();
     let store = Arc::new(database.open().unwrap());
     // The node counts as alone here, so only the store can close the gate: it must, as no result could be recorded.
-    let (tenure, clock) = (Arc::new(NodeLease::single_node()), Arc::new(SystemClock));
-    let gate = NodeSendGate { node_state: tenure, clock, delivery_store: store.clone() };
+    let (node_state, clock) = (Arc::new(NodeLease::single_node()), Arc::new(SystemClock));
+    let gate = NodeSendGate { node_state, clock, delivery_store: store.clone() };
     assert!(store.can_record() && gate.is_open());
     database.run("UPDATE posthaste.nodes SET dead = 1");
     wait_until("it notices", || !store.can_record());

@@ -24,7 +24,7 @@ const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 pub(crate) struct NodeBuilder<S> {
     pub(crate) store: Arc<S>,
     pub(crate) directory: Arc<ConfigCache>,
-    pub(crate) tenure: Arc<NodeLease>,
+    pub(crate) node_state: Arc<NodeLease>,
     pub(crate) queues: Arc<EndpointQueues>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<SeededEntropy>,
@@ -48,7 +48,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
             config_store: store.clone(),
             query_store: store.clone(),
             cluster_store: store.clone(),
-            node_state: self.tenure.clone(),
+            node_state: self.node_state.clone(),
             permits: self.queues.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),

@@ -260,7 +260,7 @@ impl ProcessStart {
         Ok(NodeBuilder {
             store: store.clone(),
             directory: self.directory.clone(),
-            tenure: Arc::new(NodeLease::single_node()),
+            node_state: Arc::new(NodeLease::single_node()),
             queues: self.queues.clone(),
             clock: world.clock.clone(),
             entropy: world.entropy.clone(),

@@ -112,7 +112,7 @@ impl Permits for RecordingPermits {
 struct SecondNode {
     service: Arc<Service>,
     told: Arc<ChangesStore>,
-    tenure: Arc<NodeLease>,
+    node_state: Arc<NodeLease>,
     directory: Arc<ConfigCache>,
     hands: Arc<RecordingPermits>,
     following: AbortHandle,
@@ -126,13 +126,13 @@ impl Drop for SecondNode {
 
 impl SecondNode {
     async fn start(stage: &Fixture) -> Self {
-        let (tenure, directory) = (Arc::<NodeLease>::default(), Arc::<ConfigCache>::default());
+        let (node_state, directory) = (Arc::<NodeLease>::default(), Arc::<ConfigCache>::default());
         let told = Arc::new(ChangesStore { store: stage.store.clone(), changes: Mutex::default() });
         let desk = NodeBuilder {
             config_cache: directory.clone(),
             store: stage.store.clone(),
             cluster: told.clone(),
-            node_state: tenure.clone(),
+            node_state: node_state.clone(),
             clock: stage.clock.clone(),
             ids: IdGenerator::new(1, 0),
         };
@@ -142,7 +142,7 @@ impl SecondNode {
         let following = service.clone();
         let following =
             tokio::spawn(async move { following.sync_config(&Notify::new()).await }).abort_handle();
-        Self { service, told, tenure, directory, hands, following }
+        Self { service, told, node_state, directory, hands, following }
     }
 
     /// Makes these changes known and waits until they are followed, which takes up to a second.
@@ -150,7 +150,7 @@ impl SecondNode {
         let version = self.told.changes.lock().unwrap().version + 1;
         *self.told.changes.lock().unwrap() = ConfigChanges { version, ..changes };
         stage.pass(Duration::from_millis(500)).await;
-        assert_eq!(self.tenure.config_version(), version, "others may rely on it");
+        assert_eq!(self.node_state.config_version(), version, "others may rely on it");
     }
 
     fn url(&self, uid: &str) -> Option<String> {

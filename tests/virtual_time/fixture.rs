@@ -235,8 +235,8 @@ async fn start(
     post: Option<MailSettings>,
 ) -> StartedProcess {
     let directory = Arc::new(ConfigCache::default());
-    let tenure = Arc::new(NodeLease::single_node());
-    let (queues, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
+    let node_state = Arc::new(NodeLease::single_node());
+    let (queues, events) = EndpointQueues::new(LIMITS, directory.clone(), node_state.clone());
     let (store, writer) = store(disk, queues.clone());
     let joined = store.join(clock.now()).await.unwrap();
     let ids = IdGenerator::new(joined.slot, joined.newest_id);
@@ -244,7 +244,7 @@ async fn start(
         config_cache: directory,
         store: store.clone(),
         cluster: store.clone(),
-        node_state: tenure,
+        node_state,
         clock,
         ids,
     };

@@ -110,8 +110,8 @@ impl TwoNodes {
     }
 
     async fn node(&self) -> Node {
-        let (directory, tenure) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
-        let (queues, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
+        let (directory, node_state) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
+        let (queues, events) = EndpointQueues::new(LIMITS, directory.clone(), node_state.clone());
         let rung = Arc::new(Notify::new());
         let bell = rung.clone();
         let wake = Box::new(move || bell.notify_one());
@@ -120,22 +120,25 @@ impl TwoNodes {
         let (store, writer) = (Arc::new(store), Arc::new(Mutex::new(Some(writer))));
         let writing = tokio::spawn(commit_all(writer.clone(), rung)).abort_handle();
         let joined = store.join(self.clock.now()).await.unwrap();
-        tenure.join(joined.epoch);
+        node_state.join(joined.epoch);
         let ledger = store.clone();
         let desk = NodeBuilder {
             config_cache: directory,
             store: store.clone(),
             cluster: store,
-            node_state: tenure.clone(),
+            node_state: node_state.clone(),
             clock: self.clock.clone(),
             ids: IdGenerator::new(joined.slot, joined.newest_id),
         };
         let service = desk.service(queues.clone());
         service.load_config(None).await.unwrap();
         service.readiness().start_accepting();
-        let gate =
-            NodeSendGate { node_state: tenure.clone(), clock: self.clock.clone(), delivery_store: ledger };
-        let line = NodeHttpSender { net: self.net.clone(), node_state: tenure.clone(), gate };
+        let gate = NodeSendGate {
+            node_state: node_state.clone(),
+            clock: self.clock.clone(),
+            delivery_store: ledger,
+        };
+        let line = NodeHttpSender { net: self.net.clone(), node_state: node_state.clone(), gate };
         let (stop, told) = Shutdown::new();
         let engine = desk.engine(queues, events, Arc::new(line));
         let engine = Engine { intervals: Intervals { health: SECOND, ..engine.intervals }, ..engine };
@@ -143,7 +146,7 @@ impl TwoNodes {
         let follower = service.clone();
         let following =
             tokio::spawn(async move { follower.sync_config(&Notify::new()).await }).abort_handle();
-        Node { service, node_state: tenure, writer, stop, tasks: vec![writing, engine, following] }
+        Node { service, node_state, writer, stop, tasks: vec![writing, engine, following] }
     }
 
     /// Starts two nodes, with an app and an endpoint that both know.

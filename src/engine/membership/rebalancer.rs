@@ -122,9 +122,9 @@ impl<'a> Rebalancer<'a> {
     /// Adopts what the store says of shards and this node did not know: an answer may have been lost on its way.
     async fn reconcile(&mut self, view: &ClusterView) -> Result<(), StoreError> {
         let (mut found, mut lost) = (Vec::new(), Vec::new());
-        let tenure = self.shared.node_state();
+        let node_state = self.shared.node_state();
         for (shard, owner) in (0..=u8::MAX).zip(&view.shards) {
-            match (*owner == tenure.epoch(), tenure.ownership(shard)) {
+            match (*owner == node_state.epoch(), node_state.ownership(shard)) {
                 (true, ShardOwnership::Remote) => found.push(shard),
                 (false, ShardOwnership::Local | ShardOwnership::Draining) => lost.push(shard),
                 _ => {}
@@ -185,13 +185,13 @@ impl<'a> Rebalancer<'a> {
     /// Releases the shards that are to leave, once nothing is under way in them that their next owner must not meet.
     async fn release_idle_shards(&mut self) -> Result<(), StoreError> {
         let shared = self.shared;
-        let tenure = shared.node_state();
-        if tenure.shards_in(ShardOwnership::Draining).next().is_none() {
+        let node_state = shared.node_state();
+        if node_state.shards_in(ShardOwnership::Draining).next().is_none() {
             return Ok(());
         }
         let busy = shared.queues.survey(shared.clock.now()).busy;
-        let is_idle = |shard: &u8| !busy.contains(shard) && !tenure.has_leader_task(*shard);
-        let idle: Vec<u8> = tenure.shards_in(ShardOwnership::Draining).filter(is_idle).collect();
+        let is_idle = |shard: &u8| !busy.contains(shard) && !node_state.has_leader_task(*shard);
+        let idle: Vec<u8> = node_state.shards_in(ShardOwnership::Draining).filter(is_idle).collect();
         if idle.is_empty() {
             return Ok(());
         }

@@ -39,11 +39,11 @@ impl Drop for RunningNode {
 impl RunningNode {
     /// Joins, with one app in its directory.
     async fn join(town: &Arc<FakeCluster>) -> Self {
-        let tenure = Arc::<NodeLease>::default();
-        let (queues, events) = queues_of(tenure.clone());
+        let node_state = Arc::<NodeLease>::default();
+        let (queues, events) = queues_of(node_state.clone());
         let door = FakeNode::to(town);
         let joined = door.join(town.clock.now()).await.unwrap();
-        tenure.join(joined.epoch);
+        node_state.join(joined.epoch);
         let ids = IdGenerator::new(joined.slot, joined.newest_id);
         let membership = Membership {
             queues: queues.clone(),
@@ -65,12 +65,12 @@ impl RunningNode {
         (first, second)
     }
 
-    fn tenure(&self) -> &NodeLease {
+    fn node_state(&self) -> &NodeLease {
         self.queues.node_state()
     }
 
     fn may_dial(&self, town: &FakeCluster) -> bool {
-        self.tenure().is_lease_valid(|| town.clock.monotonic())
+        self.node_state().is_lease_valid(|| town.clock.monotonic())
     }
 
     fn put(&self, endpoint: &Arc<Endpoint>) {
@@ -82,7 +82,7 @@ impl RunningNode {
     }
 
     fn owned_shards(&self) -> usize {
-        self.tenure().shards_in(ShardOwnership::Local).count()
+        self.node_state().shards_in(ShardOwnership::Local).count()
     }
 }
 
@@ -120,7 +120,7 @@ async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_soo
     assert!(node.may_dial(&town));
     let sent_at = 2000;
     let left = Duration::from_millis(sent_at + 9000 - 4500);
-    assert_eq!(node.tenure().lease_valid_until().since(town.clock.monotonic()), left);
+    assert_eq!(node.node_state().lease_valid_until().since(town.clock.monotonic()), left);
     node.link.delay_ms.store(0, SeqCst);
     sleep(Duration::from_millis(5500)).await;
     node.link.is_cut.store(true, SeqCst);
@@ -143,7 +143,7 @@ async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_soo
         node.may_dial(&town) && !node.queues.context.permit_pool.is_send_gate_closed(),
         "it opens by itself"
     );
-    assert_eq!(node.tenure().epoch(), 1, "there was no node to take over");
+    assert_eq!(node.node_state().epoch(), 1, "there was no node to take over");
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,9 +158,9 @@ async fn an_answer_that_comes_too_late_does_not_open_the_gate() {
     for _ in 0..30 {
         sleep(SECOND).await;
         assert!(
-            node.tenure().lease_valid_until() <= Monotonic::from_millis(9000 + 3900),
+            node.node_state().lease_valid_until() <= Monotonic::from_millis(9000 + 3900),
             "{:?}",
-            node.tenure().lease_valid_until()
+            node.node_state().lease_valid_until()
         );
     }
     assert!(!node.may_dial(&town));
@@ -178,10 +178,14 @@ async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
     assert_eq!(shares.iter().sum::<usize>(), SHARD_COUNT, "{shares:?}");
     assert!(shares.iter().all(|share| (84..=86).contains(share)), "{shares:?}");
     for node in [&first, &second, &third] {
-        let epoch = node.tenure().epoch();
+        let epoch = node.node_state().epoch();
         assert_eq!(town.shards_of(epoch), node.owned_shards(), "the store and the node see the same");
     }
-    assert_eq!(first.tenure().ownership(0), ShardOwnership::Local, "the owner of the first shard keeps it");
+    assert_eq!(
+        first.node_state().ownership(0),
+        ShardOwnership::Local,
+        "the owner of the first shard keeps it"
+    );
     // One node stops and gives everything away; one dies and is taken over.
     third.stop.stop_gracefully();
     sleep(6 * SECOND).await;
@@ -208,7 +212,7 @@ async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
     let second = RunningNode::join(&town).await;
     second.put(&last);
     sleep(5 * SECOND).await;
-    assert_eq!(first.tenure().ownership(255), ShardOwnership::Draining);
+    assert_eq!(first.node_state().ownership(255), ShardOwnership::Draining);
     assert_eq!(
         (first.owned_shards(), second.owned_shards()),
         (SHARD_COUNT / 2, SHARD_COUNT / 2 - 1),
@@ -218,7 +222,7 @@ async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
     drop(hand);
     sleep(4 * SECOND).await;
     assert_eq!(
-        (first.tenure().ownership(255), second.tenure().ownership(255)),
+        (first.node_state().ownership(255), second.node_state().ownership(255)),
         (ShardOwnership::Remote, ShardOwnership::Local)
     );
     assert!(!first.may_take(&last) && second.may_take(&last));
@@ -229,13 +233,13 @@ async fn the_leader_keeps_its_shard_while_it_works() {
     let town = FakeCluster::new();
     let first = RunningNode::join(&town).await;
     sleep(3 * SECOND).await;
-    let at_work = first.tenure().shards_in(ShardOwnership::Local).next().map(|_| {
-        let tenure = first.queues.node_state();
-        tenure.lead(|| town.clock.monotonic()).unwrap()
+    let at_work = first.node_state().shards_in(ShardOwnership::Local).next().map(|_| {
+        let node_state = first.queues.node_state();
+        node_state.lead(|| town.clock.monotonic()).unwrap()
     });
     first.stop.stop_gracefully();
     sleep(3 * SECOND).await;
-    assert_eq!((town.shards_of(1), first.tenure().ownership(0)), (1, ShardOwnership::Draining));
+    assert_eq!((town.shards_of(1), first.node_state().ownership(0)), (1, ShardOwnership::Draining));
     drop(at_work);
     sleep(2 * SECOND).await;
     assert_eq!(town.shards_of(1), 0);
@@ -253,13 +257,13 @@ async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_
     let now_limited = limited(&shared);
     town.state().version = 5;
     home.put(&now_limited);
-    home.tenure().set_config_version(5, home.tenure().epoch());
+    home.node_state().set_config_version(5, home.node_state().epoch());
     sleep(3 * SECOND).await;
     assert!(!home.may_take(&shared), "the other does not know yet");
     assert!(other.may_take(&shared));
-    town.state().in_flight.insert((other.tenure().epoch(), shared.id()));
+    town.state().in_flight.insert((other.node_state().epoch(), shared.id()));
     other.put(&now_limited);
-    other.tenure().set_config_version(5, other.tenure().epoch());
+    other.node_state().set_config_version(5, other.node_state().epoch());
     sleep(3 * SECOND).await;
     assert!(!home.may_take(&shared), "the other still has one in flight");
     assert!(!other.may_take(&shared) && other.queues.is_owned_elsewhere(shared.id()));
@@ -279,7 +283,7 @@ async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
     node.put(&failing);
     node.link.delay_ms.store(700, SeqCst);
     let is_spared = || node.queues.queue(failing.id()).throttle_state(town.clock.now()).1;
-    while node.tenure().ownership(0) != ShardOwnership::Local {
+    while node.node_state().ownership(0) != ShardOwnership::Local {
         sleep(Duration::from_millis(10)).await;
         assert!(town.clock.monotonic() < Monotonic::from_millis(10_000), "it never arrives");
     }
@@ -312,21 +316,21 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     let (silent, other) = RunningNode::two(&town).await;
     let shared = in_shard(0, None);
     silent.put(&shared);
-    let before = silent.tenure().epoch();
+    let before = silent.node_state().epoch();
     let carried = |epoch| leased(&silent.queues, &shared, epoch);
     silent.queues.deliveries_leased(vec![carried(before)]);
     assert_eq!(silent.queues.permits_out(), 1);
     silent.link.is_cut.store(true, SeqCst);
     sleep(14 * SECOND).await;
-    assert_eq!(town.shards_of(other.tenure().epoch()), SHARD_COUNT, "the other has taken over");
+    assert_eq!(town.shards_of(other.node_state().epoch()), SHARD_COUNT, "the other has taken over");
     assert!(!silent.may_dial(&town));
     silent.link.is_cut.store(false, SeqCst);
     sleep(8 * SECOND).await;
-    let after = silent.tenure().epoch();
+    let after = silent.node_state().epoch();
     assert_ne!(after, before);
     assert_eq!(silent.queues.permits_out(), 0, "what was queued is another's now");
     assert_eq!(
-        silent.tenure().config_version(),
+        silent.node_state().config_version(),
         NodeLease::NO_CONFIG_VERSION,
         "the store may not be what it was"
     );
@@ -336,7 +340,7 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
         "what it could not serve stays with the other"
     );
     assert!(!silent.may_dial(&town) && !silent.may_take(&shared), "it gives out no permits either");
-    silent.tenure().set_config_version(0, after);
+    silent.node_state().set_config_version(0, after);
     sleep(5 * SECOND).await;
     assert_eq!((silent.owned_shards(), other.owned_shards()), (SHARD_COUNT / 2, SHARD_COUNT / 2));
     assert!(silent.may_dial(&town) && silent.may_take(&shared));

@@ -25,7 +25,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 /// With one app and no endpoints.
-pub(in crate::engine) fn queues_of(tenure: Arc<NodeLease>) -> (Arc<EndpointQueues>, QueueEvents) {
+pub(in crate::engine) fn queues_of(node_state: Arc<NodeLease>) -> (Arc<EndpointQueues>, QueueEvents) {
     let directory = Arc::<ConfigCache>::default();
     directory.put_app(app(None), AppRules::MISSING_CONTRACT);
     let limits = EngineLimits {
@@ -34,7 +34,7 @@ pub(in crate::engine) fn queues_of(tenure: Arc<NodeLease>) -> (Arc<EndpointQueue
         in_flight_per_endpoint: 10,
         limits: SharedLimits::default(),
     };
-    EndpointQueues::new(limits, directory, tenure)
+    EndpointQueues::new(limits, directory, node_state)
 }
 
 fn app(limits: Option<AppLimits>) -> App {
@@ -83,9 +83,9 @@ pub(in crate::engine) fn leased(queues: &EndpointQueues, endpoint: &Endpoint, ep
 }
 
 fn node() -> (Arc<EndpointQueues>, QueueEvents) {
-    let tenure = NodeLease::default();
-    tenure.join(7);
-    queues_of(Arc::new(tenure))
+    let node_state = NodeLease::default();
+    node_state.join(7);
+    queues_of(Arc::new(node_state))
 }
 
 #[test]

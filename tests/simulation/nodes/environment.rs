@@ -189,7 +189,7 @@ impl NodesEnv {
             state.away[node] = state.now + [300, 2 * SECOND, 8 * SECOND, 13 * SECOND][state.rng.usize(0..4)];
         }
         let (now, seen) =
-            (state.now, state.tenures[node].as_ref().map_or(0, |tenure| tenure.config_version()));
+            (state.now, state.tenures[node].as_ref().map_or(0, |node_state| node_state.config_version()));
         let was_lost = std::mem::replace(&mut state.was_lost, (passage == LinkFault::Lost).then_some(epoch));
         drop(state);
         if let Some(epoch) = was_lost {

@@ -61,14 +61,14 @@ impl Node {
         let (now, (off_ms, drift)) = (town.state().now, town.plan.clocks[number]);
         let shown = Timestamp::from_millis(at(now).as_millis() + off_ms);
         let clock = Arc::new(VirtualClock::starting_at(shown));
-        let (directory, tenure) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
+        let (directory, node_state) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
         let limits = EngineLimits {
             deliveries_in_flight_max: town.plan.hands,
             bytes_max: 1 << 20,
             in_flight_per_endpoint: 64,
             limits: SharedLimits::default(),
         };
-        let (queues, events) = EndpointQueues::new(limits, directory.clone(), tenure.clone());
+        let (queues, events) = EndpointQueues::new(limits, directory.clone(), node_state.clone());
         let rung = Arc::new(Notify::new());
         let bell = rung.clone();
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
@@ -82,7 +82,7 @@ impl Node {
             journal.lives.push(ProcessLife::default());
             journal.lives.len() - 1
         };
-        town.state().tenures[number] = Some(tenure.clone());
+        town.state().tenures[number] = Some(node_state.clone());
         let writer: SharedNodeWriter = Arc::new(Mutex::new(Some(writer)));
         runtime.spawn(commit_loop(town.clone(), number, writer.clone(), rung));
         let (stop, told) = Shutdown::new();
@@ -94,7 +94,7 @@ impl Node {
             desk: NodeBuilder {
                 store: Arc::new(store),
                 directory,
-                tenure: tenure.clone(),
+                node_state: node_state.clone(),
                 queues: queues.clone(),
                 clock: clock.clone(),
                 entropy: Arc::new(SeededEntropy::new(seed)),
@@ -138,7 +138,7 @@ impl Node {
     /// Asserts that memory agrees with the store, once all is quiet: its epoch is stored completely, and its endpoints are
     /// as stored.
     pub(crate) fn must_agree(&self, town: &NodesEnv) {
-        let epoch = town.state().tenures[self.number].as_ref().map_or(0, |tenure| tenure.epoch());
+        let epoch = town.state().tenures[self.number].as_ref().map_or(0, |node_state| node_state.epoch());
         if town.journal().has_lost(epoch) {
             let what =
                 format!("node {} works on under {epoch}, of which the store lost something", self.number);
@@ -184,7 +184,7 @@ impl Node {
     }
 
     pub(crate) fn is_being_taken_over(&self, town: &NodesEnv) -> bool {
-        let epoch = town.state().tenures[self.number].as_ref().map_or(0, |tenure| tenure.epoch());
+        let epoch = town.state().tenures[self.number].as_ref().map_or(0, |node_state| node_state.epoch());
         let sql = "SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 1)";
         town.file().connection().query_row(sql, [epoch], |row| row.get(0)).unwrap()
     }
@@ -287,7 +287,7 @@ impl NodeStart {
 
     async fn join(&mut self) -> Option<Arc<Service>> {
         let joined = self.desk.store.join(self.desk.clock.now()).await.ok()?;
-        self.desk.tenure.join(joined.epoch);
+        self.desk.node_state.join(joined.epoch);
         self.desk.ids = IdGenerator::new(joined.slot, joined.newest_id);
         let service = self.desk.service();
         service.load_config(None).await.ok()?;
@@ -296,11 +296,11 @@ impl NodeStart {
 
     fn engine_parts(&self) -> EngineParts {
         let (town, life) = self.line.clone();
-        let (tenure, clock) = (self.desk.tenure.clone(), self.clock.clone());
+        let (node_state, clock) = (self.desk.node_state.clone(), self.clock.clone());
         let sabotage = town.sabotage;
         let ledger = self.desk.store.clone();
         let honest = Box::new(NodeSendGate {
-            node_state: tenure.clone(),
+            node_state: node_state.clone(),
             clock: clock.clone(),
             delivery_store: ledger,
         });
@@ -310,7 +310,7 @@ impl NodeStart {
             carrier: Arc::new(NodeHttpSender {
                 town,
                 life,
-                gate: CheckedSendGate { honest, tenure, clock, sabotage },
+                gate: CheckedSendGate { honest, node_state, clock, sabotage },
             }),
             grace: Duration::from_millis(GRACE as u64),
             rounds: Intervals {

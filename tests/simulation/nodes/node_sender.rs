@@ -107,7 +107,7 @@ impl NodeHttpSender {
         let (now, delivery) = (self.town.now(), attempt_of(request).delivery);
         let dial = SentRequest {
             life: self.life,
-            epoch: self.gate.tenure.epoch(),
+            epoch: self.gate.node_state.epoch(),
             queue: request.endpoint_id,
             delivery,
             called_at,
