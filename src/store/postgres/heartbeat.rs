@@ -279,17 +279,17 @@ impl HeartbeatThread {
 
     fn follow(&mut self, order: HeartbeatCommand) {
         match order {
-            HeartbeatCommand::Heartbeat(said, owed) => {
+            HeartbeatCommand::Heartbeat(said, reply) => {
                 self.is_led_by_engine = true;
                 // Otherwise the caller has given up, and asked again since.
-                if owed.is_waited_for() {
-                    self.beat(&said, Some(owed));
+                if reply.is_waited_for() {
+                    self.beat(&said, Some(reply));
                 }
             }
-            HeartbeatCommand::View(owed) => {
+            HeartbeatCommand::View(reply) => {
                 let epoch = self.node.epoch();
                 // If the request cannot be sent, the dropped reply guard answers with an error.
-                let _ = self.ask(HeartbeatRequest::View(owed), heartbeat_sql::view_sql(epoch));
+                let _ = self.ask(HeartbeatRequest::View(reply), heartbeat_sql::view_sql(epoch));
             }
             HeartbeatCommand::Notify(bell) => {
                 self.notification.add(bell);
@@ -304,16 +304,16 @@ impl HeartbeatThread {
         self.ear()?.ask(asked, sql)
     }
 
-    fn beat(&mut self, beat: &Heartbeat, owed: Option<ReplyGuard<Option<ClusterView>>>) {
+    fn beat(&mut self, beat: &Heartbeat, reply: Option<ReplyGuard<Option<ClusterView>>>) {
         let (at_us, epoch) = (self.node.lease.now_us(), self.node.epoch());
         let sent = SentHeartbeat { at_us, epoch, confirmed: self.node.confirmed(epoch) };
         if self.node.is_lost() {
-            return self.heartbeat_done(sent, owed, Ok(None));
+            return self.heartbeat_done(sent, reply, Ok(None));
         }
         if let Err(error) = self.ear() {
-            return self.heartbeat_done(sent, owed, Err(error));
+            return self.heartbeat_done(sent, reply, Err(error));
         }
-        let _ = self.ask(HeartbeatRequest::Heartbeat(sent, owed), heartbeat_sql::heartbeat_sql(epoch, beat));
+        let _ = self.ask(HeartbeatRequest::Heartbeat(sent, reply), heartbeat_sql::heartbeat_sql(epoch, beat));
     }
 
     fn be_answered(&mut self, asked: HeartbeatRequest, answer: Result<Vec<SimpleQueryMessage>>) {
@@ -321,7 +321,7 @@ impl HeartbeatThread {
             self.drop_connection();
         }
         match asked {
-            HeartbeatRequest::Heartbeat(sent, owed) => {
+            HeartbeatRequest::Heartbeat(sent, reply) => {
                 let heard = answer.and_then(heartbeat_sql::read_heartbeat).map(|heard| {
                     let (stored, view) = heard?;
                     if stored < sent.confirmed {
@@ -329,10 +329,10 @@ impl HeartbeatThread {
                     }
                     (stored >= sent.confirmed).then_some(view)
                 });
-                self.heartbeat_done(sent, owed, heard);
+                self.heartbeat_done(sent, reply, heard);
             }
-            HeartbeatRequest::View(owed) => {
-                owed.send(answer.and_then(heartbeat_sql::read_view).map_err(|error| store_error(&error)));
+            HeartbeatRequest::View(reply) => {
+                reply.send(answer.and_then(heartbeat_sql::read_view).map_err(|error| store_error(&error)));
             }
             HeartbeatRequest::Ring => {
                 if let Err(error) = self.pause_after_notify() {
@@ -353,7 +353,7 @@ impl HeartbeatThread {
     fn heartbeat_done(
         &mut self,
         sent: SentHeartbeat,
-        owed: Option<ReplyGuard<Option<ClusterView>>>,
+        reply: Option<ReplyGuard<Option<ClusterView>>>,
         view: Result<Option<ClusterView>>,
     ) {
         // Ignored if this node has joined again since.
@@ -373,8 +373,8 @@ impl HeartbeatThread {
                 Err(error) => tracing::warn!(%error, "a heartbeat could not be sent"),
             }
         }
-        if let Some(owed) = owed {
-            owed.send(view.map_err(|error| store_error(&error)));
+        if let Some(reply) = reply {
+            reply.send(view.map_err(|error| store_error(&error)));
         }
     }
 
