@@ -101,14 +101,14 @@ impl BulkAccept {
     /// Returns the rows to be written by this writer, without events that did not get their keys. `None` if there are none.
     pub(super) fn new_rows(
         &self,
-        seat: WriterId,
+        writer_id: WriterId,
         batch: &mut [Box<dyn Command>],
         lost: &HashSet<EventId>,
     ) -> Result<Option<NewEventRows>> {
         let mut accepted =
             NewEventRows { events: ColumnRows::new(EVENTS), deliveries: ColumnRows::new(DELIVERIES) };
         each(batch, &self.gathered, &mut |new| {
-            if lost.contains(&new.event.id) { Ok(()) } else { accepted.push(seat, new) }
+            if lost.contains(&new.event.id) { Ok(()) } else { accepted.push(writer_id, new) }
         })?;
         Ok((accepted.events.len() > 0).then_some(accepted))
     }
@@ -139,12 +139,12 @@ pub(super) struct NewEventRows {
 }
 
 impl NewEventRows {
-    fn push(&mut self, seat: WriterId, new: &NewEvent) -> Result<()> {
-        seat.check_id(new.event.id.as_i64())?;
+    fn push(&mut self, writer_id: WriterId, new: &NewEvent) -> Result<()> {
+        writer_id.check_id(new.event.id.as_i64())?;
         event_row(&new.event, &new.dedup, &mut |row| self.events.push(row))?;
         new.deliveries.iter().map(|new_delivery| &new_delivery.delivery).try_for_each(|delivery| {
             let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = delivery;
-            let queue = queue(delivery, seat.epoch);
+            let queue = queue(delivery, writer_id.epoch);
             self.deliveries.push(params![id, app, event, endpoint, state, queue, due, give_up_at])
         })
     }

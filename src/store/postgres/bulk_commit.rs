@@ -18,10 +18,11 @@ use std::collections::HashSet;
 /// Applies every command of a batch as if they ran one after the other.
 pub(super) fn apply_all(
     tx: &Transaction<'_>,
-    seat: WriterId,
+    writer_id: WriterId,
     batch: &mut [Box<dyn Command>],
 ) -> Result<CommitTail> {
-    let mut gathered = BulkWriter { seat, accepted: BulkAccept::default(), endings: BulkComplete::default() };
+    let mut gathered =
+        BulkWriter { writer_id, accepted: BulkAccept::default(), endings: BulkComplete::default() };
     for place in 0..batch.len() {
         gathered.add(tx, batch, place)?;
     }
@@ -51,7 +52,7 @@ impl CommitTail {
 }
 
 struct BulkWriter {
-    seat: WriterId,
+    writer_id: WriterId,
     accepted: BulkAccept,
     endings: BulkComplete,
 }
@@ -133,7 +134,7 @@ impl BulkWriter {
             (Some(claims), Some(answer)) => bulk_accept::events_without_keys(tx, claims, answer.count)?,
             _ => HashSet::new(),
         };
-        let accepted = self.accepted.new_rows(self.seat, batch, &lost)?;
+        let accepted = self.accepted.new_rows(self.writer_id, batch, &lost)?;
         self.accepted.accept_lost(tx, batch, &lost)?;
         Ok(accepted)
     }

@@ -95,8 +95,8 @@ fn join_node(
     commit_listener: Arc<dyn CommitListener>,
 ) -> Result<OpenedNode, PostgresOpenError> {
     let pulse = Arc::new(WriterLease::new(watch));
-    let (session, seat) = open::open(server, &pulse)?;
-    let place = Arc::new(NodeHandle::new(server.clone(), seat, pulse));
+    let (session, writer_id) = open::open(server, &pulse)?;
+    let place = Arc::new(NodeHandle::new(server.clone(), writer_id, pulse));
     let heart = HeartbeatHandle::start(server.clone(), place.clone(), commit_listener);
     let (heart, ringer) = heart.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
     Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer })

@@ -55,10 +55,10 @@ pub(super) struct NodeHandle {
 }
 
 impl NodeHandle {
-    pub(super) fn new(server: Arc<Server>, seat: WriterId, pulse: Arc<WriterLease>) -> Self {
+    pub(super) fn new(server: Arc<Server>, writer_id: WriterId, pulse: Arc<WriterLease>) -> Self {
         let (lost, is_joining) = (AtomicI64::new(0), AtomicBool::new(false));
-        let (seat, confirmed, session) = (Mutex::new(seat), Mutex::default(), Mutex::new(None));
-        Self { server, writer_id: seat, confirmed, lost, is_joining, lease: pulse, session }
+        let (writer_id, confirmed, session) = (Mutex::new(writer_id), Mutex::default(), Mutex::new(None));
+        Self { server, writer_id, confirmed, lost, is_joining, lease: pulse, session }
     }
 
     /// Returns epoch and slot together, so that rows are written and ids assigned under the same identity.
@@ -107,8 +107,8 @@ impl NodeHandle {
             let known = Transaction::run(session, before, |tx| nodes::slot(tx))?;
             if known.is_none() || self.is_lost() {
                 let (epoch, slot) = enter(session)?;
-                let mut seat = self.lock_writer_id();
-                *seat = seat.rejoined(epoch, slot);
+                let mut writer_id = self.lock_writer_id();
+                *writer_id = writer_id.rejoined(epoch, slot);
                 tracing::info!(epoch, "this node goes on under a new epoch");
             }
             let host = host();
@@ -130,10 +130,10 @@ impl NodeHandle {
 
     /// Sets the newest id: from here on this node may assign ids in its slot. Returns the slot.
     fn joined(&self, newest_id: i64) -> u8 {
-        let mut seat = self.lock_writer_id();
-        *seat = seat.after_id(newest_id);
+        let mut writer_id = self.lock_writer_id();
+        *writer_id = writer_id.after_id(newest_id);
         self.lease.joined();
-        seat.slot()
+        writer_id.slot()
     }
 
     /// Leaves the cluster: this process writes nothing more. Its deliveries in flight may be taken over at once; without any,

@@ -95,7 +95,7 @@ impl SimpleBatch {
     /// Makes the batch; `None` if a command in it needs more. A delivery to one of these endpoints qualifies if that is
     /// healthy.
     pub(super) fn of(
-        seat: WriterId,
+        writer_id: WriterId,
         batch: &mut [Box<dyn Command>],
         endpoints: &BTreeSet<EndpointId>,
     ) -> Result<Option<Self>> {
@@ -106,9 +106,9 @@ impl SimpleBatch {
         for (place, work) in batch.iter_mut().enumerate() {
             match work.bulk_op() {
                 BulkOp::Accept(accept) => {
-                    for (number, new) in accept.start(seat.epoch).iter().enumerate() {
+                    for (number, new) in accept.start(writer_id.epoch).iter().enumerate() {
                         // A known key must be found before the id is checked.
-                        let is_ours = seat.check_id(new.event.id.as_i64()).is_ok();
+                        let is_ours = writer_id.check_id(new.event.id.as_i64()).is_ok();
                         if !is_ours || !new.needs_no_decision() || accepted.has_any_key(new) {
                             return Ok(None);
                         }
@@ -116,7 +116,7 @@ impl SimpleBatch {
                     }
                 }
                 BulkOp::Record(recording) if !endings.has(recording.delivery()) => {
-                    let Some(delivery) = recording.as_simple_delivery(seat.epoch, |_| true) else {
+                    let Some(delivery) = recording.as_simple_delivery(writer_id.epoch, |_| true) else {
                         return Ok(None);
                     };
                     endings.push(place, recording, delivery)?;
@@ -133,7 +133,8 @@ impl SimpleBatch {
                 Some((well, ended))
             }
         };
-        let (claims, accepted) = (accepted.claims(batch)?, accepted.new_rows(seat, batch, &HashSet::new())?);
+        let (claims, accepted) =
+            (accepted.claims(batch)?, accepted.new_rows(writer_id, batch, &HashSet::new())?);
         endings.set_results(|_| true, batch);
         let mut added = ColumnRows::new(DOCUMENTS);
         added_by(batch)?.iter().try_for_each(|document| added.push(params![document]))?;
@@ -141,7 +142,7 @@ impl SimpleBatch {
     }
 
     /// Runs the statement for the batch after `last`, through `ask`.
-    pub(super) fn run<T>(&self, seat: WriterId, last: i64, ask: impl FnOnce(Statement<'_>) -> T) -> T {
+    pub(super) fn run<T>(&self, writer_id: WriterId, last: i64, ask: impl FnOnce(Statement<'_>) -> T) -> T {
         let Self { added, ended, claims, accepted } = self;
         let number = usize::from(ended.is_some())
             | usize::from(claims.is_some()) << 1
@@ -149,7 +150,7 @@ impl SimpleBatch {
         let ended = ended.iter().flat_map(|(well, ended)| [well, ended]);
         let accepted = accepted.iter().flat_map(NewEventRows::rows);
         let rows: Vec<&ColumnRows> = [added].into_iter().chain(ended).chain(claims).chain(accepted).collect();
-        ask(Statement::Query(&STATEMENTS[number], params![seat.epoch, last], &rows))
+        ask(Statement::Query(&STATEMENTS[number], params![writer_id.epoch, last], &rows))
     }
 }
 

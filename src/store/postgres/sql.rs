@@ -76,13 +76,13 @@ impl<'a> Transaction<'a> {
     /// Begins a transaction of a writer, with all of these locks, taken in the one order that every writer keeps.
     pub(super) fn begin_at(
         session: &'a Session,
-        seat: WriterId,
+        writer_id: WriterId,
         floors: Arc<ScanWatermarks>,
         first: &str,
         locks: &Locks,
     ) -> Result<(Self, usize)> {
-        let mut tx = Self::new(session, seat.epoch);
-        (tx.writer_id, tx.watermarks) = (Some(seat), Some(floors));
+        let mut tx = Self::new(session, writer_id.epoch);
+        (tx.writer_id, tx.watermarks) = (Some(writer_id), Some(floors));
         let (opening, wanted) = (begin_sql(session, first)?, LockRequest::of(locks));
         let params = wanted.params();
         let asked: Vec<_> =
@@ -114,11 +114,11 @@ impl<'a> Transaction<'a> {
 
     fn new(session: &'a Session, epoch: i64) -> Self {
         let (held, late, version) = (RefCell::default(), RefCell::default(), Cell::new(None));
-        let (seat, floors, has_failed) = (None, None, Cell::new(false));
+        let (writer_id, floors, has_failed) = (None, None, Cell::new(false));
         Self {
             session,
             epoch,
-            writer_id: seat,
+            writer_id,
             watermarks: floors,
             held,
             locked_later: late,
@@ -364,7 +364,7 @@ impl Sql for Transaction<'_> {
     }
 
     fn check_id(&self, number: i64) -> Result<()> {
-        self.writer_id.map_or(Ok(()), |seat| seat.check_id(number))
+        self.writer_id.map_or(Ok(()), |writer_id| writer_id.check_id(number))
     }
 
     fn log_change(&self, change: ConfigChange) -> Result<()> {

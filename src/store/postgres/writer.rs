@@ -104,25 +104,25 @@ impl SqliteCommitLoop {
     }
 
     fn try_commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64> {
-        let seat = self.node.writer_id();
-        if seat.epoch != self.epoch {
+        let writer_id = self.node.writer_id();
+        if writer_id.epoch != self.epoch {
             // It joined again: deliveries leased before are not leased any more.
-            (self.epoch, self.last) = (seat.epoch, 0);
+            (self.epoch, self.last) = (writer_id.epoch, 0);
         }
         let mut locks = Locks::default();
         for work in batch.iter() {
             work.locks(&mut locks);
         }
-        if let Some(newest_notice) = self.commit_as_one_statement(seat, batch, &locks)? {
+        if let Some(newest_notice) = self.commit_as_one_statement(writer_id, batch, &locks)? {
             return Ok(newest_notice);
         }
-        self.commit_in_steps(seat, batch, &locks)
+        self.commit_in_steps(writer_id, batch, &locks)
     }
 
     /// Commits the batch as one statement, if that is possible. `None` if nothing was stored: then it is written in steps.
     fn commit_as_one_statement(
         &mut self,
-        seat: WriterId,
+        writer_id: WriterId,
         batch: &mut [Box<dyn Command>],
         locks: &Locks,
     ) -> Result<Option<i64>> {
@@ -131,12 +131,12 @@ impl SqliteCommitLoop {
         if !may_be_plain || self.server.is_pooled() {
             return Ok(None);
         }
-        let Some(plain) = SimpleBatch::of(seat, batch, endpoints)? else { return Ok(None) };
+        let Some(plain) = SimpleBatch::of(writer_id, batch, endpoints)? else { return Ok(None) };
         let session = self.session()?;
         keep_write_settings(session)?;
         // Until it is sent, it cannot be in doubt.
         let answer =
-            plain.run(seat, last, |asked| session.prepare(&[asked]).map(|_| session.run_one(asked)))?;
+            plain.run(writer_id, last, |asked| session.prepare(&[asked]).map(|_| session.run_one(asked)))?;
         match answer.and_then(|answer| single_statement_commit::stored(&answer)) {
             Ok(None) => Ok(None),
             Ok(Some(newest_notice)) => {
@@ -156,7 +156,7 @@ impl SqliteCommitLoop {
 
     fn commit_in_steps(
         &mut self,
-        seat: WriterId,
+        writer_id: WriterId,
         batch: &mut [Box<dyn Command>],
         locks: &Locks,
     ) -> Result<i64> {
@@ -168,7 +168,7 @@ impl SqliteCommitLoop {
             "{alone}UPDATE writer_batches SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING 1"
         );
         let floors = self.watermarks.clone();
-        let (tx, counted) = match Transaction::begin_at(self.session()?, seat, floors, &fence, locks) {
+        let (tx, counted) = match Transaction::begin_at(self.session()?, writer_id, floors, &fence, locks) {
             Err(error) if is_cold && is_busy(&error) => return Err(Error::Busy),
             begun => begun?,
         };
@@ -178,7 +178,7 @@ impl SqliteCommitLoop {
             return Err(self.fenced(&found));
         }
         let (unwell, well) = locks.health_if_unhealthy.iter().partition(|endpoint| tx.has_health(**endpoint));
-        let rest = bulk_commit::apply_all(&tx, seat, batch)?;
+        let rest = bulk_commit::apply_all(&tx, writer_id, batch)?;
         let has_changes = tx.has_changes();
         let committed = rest.commit(tx);
         self.has_changes = has_changes;

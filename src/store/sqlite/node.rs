@@ -46,8 +46,8 @@ struct NodeIdentity {
 
 impl NodeIdentity {
     fn first(epoch: i64, slot: u8) -> Arc<Self> {
-        let (seat, lost) = (Mutex::new(WriterId::first(epoch, slot)), AtomicI64::new(0));
-        Arc::new(Self { writer_id: seat, lost, is_in_doubt: AtomicBool::new(false) })
+        let (writer_id, lost) = (Mutex::new(WriterId::first(epoch, slot)), AtomicI64::new(0));
+        Arc::new(Self { writer_id, lost, is_in_doubt: AtomicBool::new(false) })
     }
 
     fn writer_id(&self) -> MutexGuard<'_, WriterId> {
@@ -175,13 +175,13 @@ impl SimCommitLoop {
 
 impl BatchWriter for SimWriter {
     fn commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64> {
-        let seat = *self.identity.writer_id();
-        let epoch = seat.epoch;
+        let writer_id = *self.identity.writer_id();
+        let epoch = writer_id.epoch;
         if epoch != self.epoch {
             (self.epoch, self.last) = (epoch, 0);
         }
         let last = self.last;
-        let stored = self.file.run_at(epoch, Some(seat), |tx| {
+        let stored = self.file.run_at(epoch, Some(writer_id), |tx| {
             let fence =
                 "UPDATE writer_batches SET batch = ?2 + 1 WHERE epoch = ?1 AND writer = 0 AND batch = ?2";
             if tx.execute(fence, params![epoch, last])? == 0 {
@@ -281,8 +281,8 @@ impl MembershipBackend for SimNode {
             let before = node.epoch();
             if node.run_now(before, |tx| nodes::slot(tx)).await?.is_none() || node.identity.is_lost() {
                 let (epoch, slot) = node.file.enter().map_err(|error| store_error(&error))?;
-                let mut seat = node.identity.writer_id();
-                *seat = seat.rejoined(epoch, slot);
+                let mut writer_id = node.identity.writer_id();
+                *writer_id = writer_id.rejoined(epoch, slot);
             }
             let epoch = node.epoch();
             let mut dead = node.run_now(epoch, |tx| nodes::find_dead(tx, |_, _| false, tx.now)).await?.dead;
@@ -298,9 +298,9 @@ impl MembershipBackend for SimNode {
                 node.commit_listener.inspection_waiting();
             }
             let slot = {
-                let mut seat = node.identity.writer_id();
-                *seat = seat.after_id(newest_id);
-                seat.slot()
+                let mut writer_id = node.identity.writer_id();
+                *writer_id = writer_id.after_id(newest_id);
+                writer_id.slot()
             };
             Ok(Joined { slot, epoch, is_alone: false, newest_id, taken_over: node.publish_takeover(taken) })
         })
