@@ -62,14 +62,13 @@ async fn end(stage: &Fixture, verdict: Verdict) {
 pub(crate) async fn check_groups(stage: &Fixture) {
     let all = stage.store().deliveries(stage.app, DeliveryListFilter::default(), None, 10_000).await.unwrap();
     let mut lines: BTreeMap<_, (usize, usize)> = BTreeMap::new();
-    for Delivery { endpoint, ordering_key: okey, due, id, .. } in
-        all.rows.into_iter().map(|listed| listed.delivery)
+    for Delivery { endpoint, ordering_key, due, id, .. } in all.rows.into_iter().map(|listed| listed.delivery)
     {
-        let Some(okey) = okey else {
+        let Some(ordering_key) = ordering_key else {
             assert!(due < Some(Timestamp::NEVER), "{id} waits without an ordering group");
             continue;
         };
-        let (first, behind) = lines.entry((endpoint, okey)).or_default();
+        let (first, behind) = lines.entry((endpoint, ordering_key)).or_default();
         *(if due == Some(Timestamp::NEVER) { behind } else { first }) += 1;
     }
     for (line, (first, behind)) in lines {

@@ -78,10 +78,10 @@ fn insert_rows(server: &ExplainServer, stage: &Fixture, rows: i64) {
 }
 
 /// Adds two deliveries to an ordering group in which others wait, and delivers the leased one, so that the next is promoted.
-async fn pass_through_group(stage: &mut Fixture, okey: OrderingKey) {
+async fn pass_through_group(stage: &mut Fixture, ordering_key: OrderingKey) {
     for _ in 0..2 {
         let mut new = stage.one_with_permit();
-        new.deliveries[0].delivery.ordering_key = Some(okey);
+        new.deliveries[0].delivery.ordering_key = Some(ordering_key);
         stage.publish(new).await;
     }
     let carried = stage.only_leased();

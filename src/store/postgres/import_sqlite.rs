@@ -229,7 +229,7 @@ fn copy(
         |into: &str| format!("INSERT INTO {into} ({listed}) VALUES ({})", numbered(1, columns.len()));
     let (insert, insert_live, insert_done) =
         (insert(table), insert("deliveries_open"), insert("deliveries_ended"));
-    let (state, okey) = (place("state"), place("ordering_key"));
+    let (state, ordering_key) = (place("state"), place("ordering_key"));
     let total = count(from, table)?;
     let (mut last, mut there) = Transaction::run(session, 0, |tx| {
         let tx: &dyn Sql = tx;
@@ -247,11 +247,11 @@ fn copy(
             let (mut copied, mut reached) = (0, None);
             from.each(&page, &params, |row| {
                 let values = all(row, columns.len())?;
-                let is_live = |(state, okey): (usize, usize)| {
+                let is_live = |(state, ordering_key): (usize, usize)| {
                     matches!(values[state], OwnedValue::Integer(..=3))
-                        || !matches!(values[okey], OwnedValue::Null)
+                        || !matches!(values[ordering_key], OwnedValue::Null)
                 };
-                let insert = match state.zip(okey).filter(|_| table == DELIVERIES) {
+                let insert = match state.zip(ordering_key).filter(|_| table == DELIVERIES) {
                     Some(places) if is_live(places) => &insert_live,
                     Some(_) => &insert_done,
                     None => &insert,

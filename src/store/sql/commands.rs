@@ -176,8 +176,8 @@ impl Command for RecordResult {
 
     fn kind(&self) -> CommandKind {
         let DeliveryResult { leased: carried, verdict, .. } = &self.record;
-        let Delivery { endpoint, ordering_key: okey, .. } = carried.delivery;
-        match (verdict, okey) {
+        let Delivery { endpoint, ordering_key, .. } = carried.delivery;
+        match (verdict, ordering_key) {
             (Verdict::Delivered, None) => CommandKind::Success(endpoint),
             (Verdict::Delivered, Some(_)) => CommandKind::NeedsQueueLock,
             _ => CommandKind::Failure(endpoint),
@@ -191,8 +191,8 @@ impl Command for RecordResult {
     fn locks(&self, locks: &mut Locks) {
         let DeliveryResult { leased: carried, attempts, verdict, health_sample: sighting, contract, .. } =
             &self.record;
-        let Delivery { app, endpoint, ordering_key: okey, .. } = carried.delivery;
-        locks.queues.extend(okey.map(|_| endpoint));
+        let Delivery { app, endpoint, ordering_key, .. } = carried.delivery;
+        locks.queues.extend(ordering_key.map(|_| endpoint));
         let is_dead = matches!(verdict, Verdict::Dead { .. }) && contract.is_some();
         locks.digests.extend(is_dead.then_some(app));
         let (true, Some(last)) = (sighting.is_some() && contract.is_some(), attempts.last()) else { return };

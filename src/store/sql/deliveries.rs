@@ -81,8 +81,8 @@ fn update(
 ) -> Result<bool> {
     let left = ordering::leave(tx, delivery, now)?;
     let is_changed = tx.replace_delivery(was, delivery)?;
-    if let Some(okey) = left.filter(|_| is_changed) {
-        ordering::promote_next(tx, delivery.endpoint, okey, now, woken)?;
+    if let Some(ordering_key) = left.filter(|_| is_changed) {
+        ordering::promote_next(tx, delivery.endpoint, ordering_key, now, woken)?;
     }
     Ok(is_changed)
 }
