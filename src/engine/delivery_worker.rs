@@ -253,7 +253,7 @@ impl DeliveryWorker {
             waiting: contract.off.waiting,
             by: Some(DisabledBy::Receiver),
         });
-        let sighting = (counts && !is_test).then(|| HealthSample {
+        let health_sample = (counts && !is_test).then(|| HealthSample {
             adjusted_time: self.outage_detector.adjusted_time(ended_at),
             paused: self.requested_pause(&last.outcome, endpoint, ended_at),
         });
@@ -263,6 +263,6 @@ impl DeliveryWorker {
                 _ => OUTAGE_NOTE,
             });
         }
-        lease_guard.record(verdict, off, sighting, ended_at, &endpoint.contract);
+        lease_guard.record(verdict, off, health_sample, ended_at, &endpoint.contract);
     }
 }

@@ -81,7 +81,7 @@ impl LeaseGuard {
         mut self,
         verdict: Verdict,
         switch_off: Option<Disabled>,
-        sighting: Option<HealthSample>,
+        health_sample: Option<HealthSample>,
         ended_at: Timestamp,
         contract: &Arc<Contract>,
     ) {
@@ -93,7 +93,7 @@ impl LeaseGuard {
                 attempts,
                 verdict,
                 disable: switch_off,
-                health_sample: sighting,
+                health_sample,
                 ended_at,
                 contract,
             });
@@ -124,13 +124,13 @@ impl Drop for LeaseGuard {
         let attempts = std::mem::take(&mut self.attempts);
         let verdict = Verdict::RetryUncounted { due: now };
         // This verdict ends no delivery and says nothing about the endpoint.
-        let (switch_off, sighting, contract) = (None, None, None);
+        let (switch_off, health_sample, contract) = (None, None, None);
         self.delivery_store.record_result(DeliveryResult {
             leased: carried,
             attempts,
             verdict,
             disable: switch_off,
-            health_sample: sighting,
+            health_sample,
             ended_at: now,
             contract,
         });

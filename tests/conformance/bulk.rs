@@ -155,7 +155,7 @@ impl BulkCase {
         if how & 0x30 == 0x30 {
             attempts.insert(0, attempt(OutcomeClass::StaleConnection, 0));
         }
-        let sighting =
+        let health_sample =
             (what & 8 == 8).then_some(HealthSample { adjusted_time: Duration::from_secs(5), paused: None });
         let (switch_off, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
         let record = DeliveryResult {
@@ -163,7 +163,7 @@ impl BulkCase {
             attempts,
             verdict,
             disable: switch_off,
-            health_sample: sighting,
+            health_sample,
             ended_at,
             contract,
         };
@@ -309,13 +309,13 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage:
     let asked = in_one_batch(&mut stage, |stage| {
         for carried in [first, second] {
             let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
-            let (switch_off, sighting, contract, ended_at) = (None, None, None, after(1));
+            let (switch_off, health_sample, contract, ended_at) = (None, None, None, after(1));
             let record = DeliveryResult {
                 leased: carried,
                 attempts,
                 verdict,
                 disable: switch_off,
-                health_sample: sighting,
+                health_sample,
                 ended_at,
                 contract,
             };

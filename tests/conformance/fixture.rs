@@ -269,13 +269,13 @@ impl Fixture {
         attempts: Vec<Attempt>,
         contract: Option<Arc<Contract>>,
     ) {
-        let (switch_off, sighting, ended_at) = (None, None, after(1));
+        let (switch_off, health_sample, ended_at) = (None, None, after(1));
         self.store().record_result(DeliveryResult {
             leased: carried,
             attempts,
             verdict,
             disable: switch_off,
-            health_sample: sighting,
+            health_sample,
             ended_at,
             contract,
         });

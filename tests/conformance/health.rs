@@ -46,14 +46,14 @@ pub(crate) fn counted(
         Verdict::Delivered => attempt(OutcomeClass::Ok, 200),
         _ => attempt(OutcomeClass::Http, 500),
     };
-    let (sighting, contract) =
+    let (health_sample, contract) =
         (Some(health::HealthSample { adjusted_time: CLOCK, paused: None }), Some(contract.clone()));
     DeliveryResult {
         leased: carried,
         attempts: vec![attempt],
         verdict,
         disable: None,
-        health_sample: sighting,
+        health_sample,
         ended_at,
         contract,
     }

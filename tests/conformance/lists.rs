@@ -182,13 +182,13 @@ async fn die(stage: &mut Fixture, at: Timestamp) -> DeliveryId {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], dead(DeadReason::Exhausted));
-    let (switch_off, sighting, contract) = (None, None, None);
+    let (switch_off, health_sample, contract) = (None, None, None);
     stage.store().record_result(DeliveryResult {
         leased: carried,
         attempts,
         verdict,
         disable: switch_off,
-        health_sample: sighting,
+        health_sample,
         ended_at: at,
         contract,
     });

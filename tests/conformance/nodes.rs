@@ -27,13 +27,13 @@ use std::sync::atomic::Ordering;
 /// Makes the result of a request that was answered with 200.
 fn delivered(carried: LeasedDelivery) -> DeliveryResult {
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
-    let (switch_off, sighting, contract) = (None, None, None);
+    let (switch_off, health_sample, contract) = (None, None, None);
     DeliveryResult {
         leased: carried,
         attempts,
         verdict,
         disable: switch_off,
-        health_sample: sighting,
+        health_sample,
         ended_at: after(1),
         contract,
     }

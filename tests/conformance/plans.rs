@@ -157,13 +157,13 @@ async fn run_engine_requests(stage: &mut Fixture, notes: &mut PlanLog<'_>, rows:
     assert_eq!(carried.len(), BATCH_SIZE);
     for carried in carried {
         let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
-        let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
+        let (switch_off, health_sample, ended_at, contract) = (None, None, after(1), None);
         stage.store().record_result(DeliveryResult {
             leased: carried,
             attempts,
             verdict,
             disable: switch_off,
-            health_sample: sighting,
+            health_sample,
             ended_at,
             contract,
         });

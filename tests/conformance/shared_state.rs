@@ -95,13 +95,13 @@ async fn simultaneous_failures_are_written_in_several_batches(mut pair: TwoNodes
     held.until_waiting(1).await;
     for carried in carried {
         let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], retry_at(after(60)));
-        let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
+        let (switch_off, health_sample, ended_at, contract) = (None, None, after(1), None);
         store.record_result(DeliveryResult {
             leased: carried,
             attempts,
             verdict,
             disable: switch_off,
-            health_sample: sighting,
+            health_sample,
             ended_at,
             contract,
         });

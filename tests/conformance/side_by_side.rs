@@ -139,10 +139,10 @@ fn record_of(
     carried: LeasedDelivery,
     class: OutcomeClass,
     verdict: Verdict,
-    sighting: Option<HealthSample>,
+    health_sample: Option<HealthSample>,
 ) -> DeliveryResult {
     let attempts = vec![attempt(class, if class == OutcomeClass::Ok { 200 } else { 500 })];
-    let contract = sighting
+    let contract = health_sample
         .is_some()
         .then(|| Arc::new(posthaste::domain::contract::Contract::builtin().unwrap()[0].clone()));
     DeliveryResult {
@@ -150,7 +150,7 @@ fn record_of(
         attempts,
         verdict,
         disable: None,
-        health_sample: sighting,
+        health_sample,
         ended_at: after(11),
         contract,
     }
@@ -180,9 +180,14 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut
             store.flush().await.unwrap();
         }
         let failing = nodes.map(|(store, recorder, _)| {
-            let sighting = || Some(HealthSample { adjusted_time: Duration::from_secs(1), paused: None });
+            let health_sample = || Some(HealthSample { adjusted_time: Duration::from_secs(1), paused: None });
             for carried in recorder.take_leased() {
-                store.record_result(record_of(carried, OutcomeClass::Http, retry_at(after(600)), sighting()));
+                store.record_result(record_of(
+                    carried,
+                    OutcomeClass::Http,
+                    retry_at(after(600)),
+                    health_sample(),
+                ));
             }
             store
         });

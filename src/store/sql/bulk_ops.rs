@@ -81,14 +81,14 @@ impl RecordResult {
             attempts,
             verdict,
             disable: switch_off,
-            health_sample: sighting,
+            health_sample,
             ended_at,
             contract,
         } = &self.record;
         let mut delivery = carried.delivery.clone();
         let [attempt] = &attempts[..] else { return None };
         let is_ok = attempt.outcome.class == OutcomeClass::Ok;
-        let says_nothing = sighting.is_none() || contract.is_none();
+        let says_nothing = health_sample.is_none() || contract.is_none();
         let is_plain = *verdict == Verdict::Delivered
             && carried.epoch == epoch
             && switch_off.is_none()

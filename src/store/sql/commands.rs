@@ -189,13 +189,14 @@ impl Command for RecordResult {
     }
 
     fn locks(&self, locks: &mut Locks) {
-        let DeliveryResult { leased: carried, attempts, verdict, health_sample: sighting, contract, .. } =
-            &self.record;
+        let DeliveryResult { leased: carried, attempts, verdict, health_sample, contract, .. } = &self.record;
         let Delivery { app, endpoint, ordering_key, .. } = carried.delivery;
         locks.queues.extend(ordering_key.map(|_| endpoint));
         let is_dead = matches!(verdict, Verdict::Dead { .. }) && contract.is_some();
         locks.digests.extend(is_dead.then_some(app));
-        let (true, Some(last)) = (sighting.is_some() && contract.is_some(), attempts.last()) else { return };
+        let (true, Some(last)) = (health_sample.is_some() && contract.is_some(), attempts.last()) else {
+            return;
+        };
         if last.outcome.class == OutcomeClass::Ok {
             locks.health_if_unhealthy.insert(endpoint);
         } else {
@@ -204,12 +205,11 @@ impl Command for RecordResult {
     }
 
     fn add_statistics(&self, sums: &mut StatBatch) {
-        let DeliveryResult { leased: carried, attempts, verdict, health_sample: sighting, ended_at, .. } =
-            &self.record;
+        let DeliveryResult { leased: carried, attempts, verdict, health_sample, ended_at, .. } = &self.record;
         let Some(RecordedResult { delivery, .. }) = &self.recorded else { return };
         // A failed extra attempt, requested manually, leaves the delivery as it had ended.
         let has_ended = delivery.state.is_terminal() && !carried.delivery.restores_saved_state(verdict);
-        let attempt = attempts.last().filter(|_| sighting.is_some());
+        let attempt = attempts.last().filter(|_| health_sample.is_some());
         let event_type = &carried.event.event_type;
         if event_type == TEST_EVENT_TYPE || !(has_ended || attempt.is_some()) {
             return;

@@ -183,7 +183,9 @@ pub(super) fn apply_result<'a>(
     switch: Availability,
 ) -> Result<Option<HealthUpdate<'a>>> {
     let DeliveryResult { leased: carried, attempts, ended_at, .. } = record;
-    let (Some(sighting), Some(contract)) = (&record.health_sample, &record.contract) else { return Ok(None) };
+    let (Some(health_sample), Some(contract)) = (&record.health_sample, &record.contract) else {
+        return Ok(None);
+    };
     let Some(last) = attempts.last().filter(|_| switch == Availability::Enabled) else { return Ok(None) };
     let endpoint = carried.delivery.endpoint;
     if last.outcome.class == OutcomeClass::Ok {
@@ -202,7 +204,7 @@ pub(super) fn apply_result<'a>(
         return Ok(Some(HealthUpdate { record, contract, was, health, news }));
     }
     tx.lock_health(endpoint)?;
-    let (mut health, clock) = read_with_clock(tx, endpoint, sighting.adjusted_time)?;
+    let (mut health, clock) = read_with_clock(tx, endpoint, health_sample.adjusted_time)?;
     let was = health.state();
     let failure = FailedAttempt {
         at: *ended_at,
@@ -212,7 +214,7 @@ pub(super) fn apply_result<'a>(
         ends_event: ends_failed(record) && carried.delivery.restarted_at.is_none(),
     };
     let mut news = health.failed(&failure, contract);
-    health.record_pause(sighting.paused);
+    health.record_pause(health_sample.paused);
     if record.disable.is_some() {
         news = vec![HealthEvent::Gone];
     } else if matches!(news[..], [HealthEvent::FailingTooLong { .. }])
