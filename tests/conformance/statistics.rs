@@ -104,8 +104,8 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Fix
         roll_up(stage, after(40)).await;
         let told = last_hour(stage, Some(stage.app), StatisticsSubject::Everything).await;
         assert_eq!(told.endpoints[0].1.dead, total(&told).dead, "by endpoint too");
-        let Counters { dead, dead_local: unblamed, expired, failed, .. } = total(&told);
-        (dead, unblamed, expired, failed)
+        let Counters { dead, dead_local, expired, failed, .. } = total(&told);
+        (dead, dead_local, expired, failed)
     };
     assert_eq!(counted(&stage).await, (4, 3, 1, 0));
     // A failed extra attempt leaves the delivery as it had ended.

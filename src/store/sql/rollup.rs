@@ -96,14 +96,14 @@ impl MinuteCounters {
     fn add(&mut self, line: LogLine) {
         let (app, endpoint, event_type, minute, counts, last_ok, latency, endings) = line;
         let minute = Timestamp::from_millis(minute * 60_000);
-        let [events, ok, failed, delivered, dead, unblamed, expired, total_us] = counts;
+        let [events, ok, failed, delivered, dead, dead_local, expired, total_us] = counts;
         let sums = Counters {
             events,
             succeeded: ok,
             failed,
             delivered,
             dead,
-            dead_local: unblamed,
+            dead_local,
             expired,
             total_us,
             latency: latency.into_iter().collect(),
