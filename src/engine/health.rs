@@ -130,9 +130,9 @@ impl HealthWorker {
         let mut all = 0;
         loop {
             let now = self.clock.now();
-            let RollupResult { candidates: suspects, rows, has_more } =
+            let RollupResult { candidates, rows, has_more } =
                 self.cluster_store.roll_up(self.outage_detector.adjusted_time(now), now).await?;
-            self.candidates.extend(suspects);
+            self.candidates.extend(candidates);
             all += rows;
             if !has_more {
                 return Ok(all);
@@ -151,9 +151,9 @@ impl HealthWorker {
         let due: Vec<EndpointId> =
             self.candidates.iter().filter(|id| !self.evaluated.contains_key(id)).copied().collect();
         for some in due.chunks(CANDIDATES_PER_STEP) {
-            let suspects: Vec<HealthCandidate> = some.iter().filter_map(|id| self.candidate(*id)).collect();
-            if !suspects.is_empty() {
-                self.cluster_store.evaluate_health(suspects, now).await?;
+            let candidates: Vec<HealthCandidate> = some.iter().filter_map(|id| self.candidate(*id)).collect();
+            if !candidates.is_empty() {
+                self.cluster_store.evaluate_health(candidates, now).await?;
             }
         }
         for endpoint in due {

@@ -224,5 +224,5 @@ pub trait ClusterStore: Send + Sync {
 
     /// Marks these endpoints degraded or healthy as their windows say, writes notices, and disables those whose events ended
     /// failed too often without an attempt. The engine is notified after the commit.
-    fn evaluate_health(&self, suspects: Vec<HealthCandidate>, now: Timestamp) -> Reply<'_, ()>;
+    fn evaluate_health(&self, candidates: Vec<HealthCandidate>, now: Timestamp) -> Reply<'_, ()>;
 }

@@ -173,12 +173,12 @@ impl BulkCase {
 
 /// Rolls up all statistics; returns the endpoints whose health must be checked.
 async fn roll_up(stage: &Fixture) -> String {
-    let mut suspects = vec![];
+    let mut candidates = vec![];
     loop {
         let rolled_up = stage.store().roll_up(Duration::from_secs(5), after(1000)).await.unwrap();
-        suspects.extend(rolled_up.candidates);
+        candidates.extend(rolled_up.candidates);
         if !rolled_up.has_more {
-            return format!("{suspects:?}\n");
+            return format!("{candidates:?}\n");
         }
     }
 }

@@ -76,8 +76,8 @@ pub(crate) async fn roll_up(stage: &Fixture, now: Timestamp) -> Vec<EndpointId> 
 }
 
 pub(crate) async fn evaluate(stage: &Fixture, contract: &Arc<Contract>, now: Timestamp) {
-    let suspect = HealthCandidate { app: stage.app, endpoint: stage.endpoint, contract: contract.clone() };
-    stage.store().evaluate_health(vec![suspect], now).await.unwrap();
+    let candidate = HealthCandidate { app: stage.app, endpoint: stage.endpoint, contract: contract.clone() };
+    stage.store().evaluate_health(vec![candidate], now).await.unwrap();
     stage.wait_until_idle().await;
 }
 

@@ -86,7 +86,7 @@ impl ClusterStore for ChangesStore {
         fn roll_up(accountable: Duration, now: Timestamp) -> RollupResult;
         fn sync_outage_clock(mine: OutageReport, now: Timestamp) -> OutageReport;
         fn degraded() -> Vec<EndpointId>;
-        fn evaluate_health(suspects: Vec<HealthCandidate>, now: Timestamp) -> ();
+        fn evaluate_health(candidates: Vec<HealthCandidate>, now: Timestamp) -> ();
     }
 }
 

@@ -212,8 +212,8 @@ pub(super) fn roll_up(tx: &dyn Sql, part: &LogPart, clock: Duration, now: Timest
         put_aside(tx, &part.minutes)?;
         rolled_up.has_more = true;
     } else {
-        let (rows, suspects) = RowsToAdd::of(&part.minutes).write(tx)?;
-        (rolled_up.rows, rolled_up.candidates) = (rows, suspects.into_iter().collect());
+        let (rows, candidates) = RowsToAdd::of(&part.minutes).write(tx)?;
+        (rolled_up.rows, rolled_up.candidates) = (rows, candidates.into_iter().collect());
     }
     trim(tx, now)?;
     adjusted_clock::write_if_needed(tx, clock, now, part.count > 0)?;

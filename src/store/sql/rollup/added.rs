@@ -55,13 +55,13 @@ impl RowsToAdd {
             let fails = sums.failed + sums.dead_by_receiver() > 0;
             *endpoint != EVERY_ENDPOINT && (fails || endpoints.get(endpoint) == Some(&true))
         };
-        let suspects =
+        let candidates =
             self.rows.iter().filter(is_candidate).map(|((_, endpoint, ..), _)| *endpoint).collect();
         let by_type = named(tx, self.by_type)?;
         let count = self.rows.len() + by_type.len();
         add(tx, &OF_ENDPOINTS, self.rows)?;
         add(tx, &OF_TYPES, by_type)?;
-        Ok((count, suspects))
+        Ok((count, candidates))
     }
 
     /// Returns which of these apps and endpoints exist, and whether each endpoint is degraded.

@@ -175,9 +175,9 @@ impl<D: Backend> ClusterStore for D {
         self.read_for_engine(health::degraded)
     }
 
-    fn evaluate_health(&self, suspects: Vec<HealthCandidate>, now: Timestamp) -> Reply<'_, ()> {
+    fn evaluate_health(&self, candidates: Vec<HealthCandidate>, now: Timestamp) -> Reply<'_, ()> {
         let reply = self.write_then(
-            move |tx| health::evaluate_health(tx, &suspects, now),
+            move |tx| health::evaluate_health(tx, &candidates, now),
             |judged, after| {
                 after.switched_off.extend(judged.disabled.iter().cloned());
                 after.live_updates.extend(
