@@ -32,7 +32,7 @@ enum ClientCall {
 
 /// A call that is repeated until it is known to be done.
 struct PendingCall {
-    errand: ClientCall,
+    request: ClientCall,
     at: i64,
     node: usize,
     /// Since when an answer is awaited, and of which process.
@@ -70,8 +70,8 @@ impl Producers {
     pub(crate) fn new(town: &Arc<NodesEnv>) -> Self {
         let plan = &town.plan;
         let mut wishes = Vec::new();
-        let mut wish = |errand, at, node, can_ask_again| {
-            wishes.push(PendingCall { errand, at, node, asked: None, can_ask_again, is_done: false });
+        let mut wish = |request, at, node, can_ask_again| {
+            wishes.push(PendingCall { request, at, node, asked: None, can_ask_again, is_done: false });
         };
         for (number, event) in plan.events.iter().enumerate() {
             wish(ClientCall::Publish(number), event.at, event.node, event.id.is_some());
@@ -106,7 +106,7 @@ impl Producers {
                 (wish.asked, wish.is_done) = (None, !wish.can_ask_again);
                 wish.node += 1;
             }
-            let (errand, node) = (wish.errand, nodes[wish.node % nodes.len()]);
+            let (request, node) = (wish.request, nodes[wish.node % nodes.len()]);
             if wish.is_done {
                 continue;
             }
@@ -115,11 +115,11 @@ impl Producers {
                 continue;
             };
             wish.asked = Some((now, node.life));
-            if let ClientCall::Publish(plan) = errand {
+            if let ClientCall::Publish(plan) = request {
                 self.published[plan].asked_at.get_or_insert(now);
             }
             let (town, answers) = (self.town.clone(), self.answers.clone());
-            node.spawn(ask(town, service, errand, (number, node.life), answers));
+            node.spawn(ask(town, service, request, (number, node.life), answers));
         }
     }
 
@@ -131,7 +131,7 @@ impl Producers {
             match said {
                 CallAnswer::Done(event) => {
                     wish.is_done = true;
-                    if let (Some(event), ClientCall::Publish(plan)) = (event, wish.errand) {
+                    if let (Some(event), ClientCall::Publish(plan)) = (event, wish.request) {
                         self.note(plan, event, now);
                     }
                 }
@@ -140,7 +140,7 @@ impl Producers {
                 }
                 CallAnswer::NotNow => {}
                 CallAnswer::Refused(why) => {
-                    let what = format!("{:?} was refused: {why}", wish.errand);
+                    let what = format!("{:?} was refused: {why}", wish.request);
                     self.town.complain(Promise::Accept, what);
                     wish.is_done = true;
                 }
@@ -170,14 +170,14 @@ impl Producers {
 async fn ask(
     town: Arc<NodesEnv>,
     service: Arc<Service>,
-    errand: ClientCall,
+    request: ClientCall,
     (wish, life): (usize, usize),
     answers: Answers,
 ) {
     let said = match service.app(ADMIN, APP) {
         Err(_) => CallAnswer::NotNow,
         Ok(entry) => {
-            let done = match errand {
+            let done = match request {
                 ClientCall::Publish(number) => publish(&town, &service, &entry, number).await.map(Some),
                 ClientCall::Change(number) => change(&town, &service, &entry, number).await.map(|()| None),
             };
