@@ -168,7 +168,7 @@ impl StartedNode {
             loaded.map_err(|error| generated_keys::with_hint(anyhow::Error::new(error), settings))?;
         tracing::info!(?loaded, "loaded");
         // A single node has no others whose changes it must follow.
-        let configuration_bell = (!joined.is_alone).then(|| queues.configuration_notify());
+        let config_notify = (!joined.is_alone).then(|| queues.configuration_notify());
         let engine = Engine {
             queues,
             queue_events: events,
@@ -201,14 +201,14 @@ impl StartedNode {
             service,
             store,
             engine,
-            config_notify: configuration_bell,
+            config_notify,
         })
     }
 
     /// Serves and delivers until it is stopped. Then it takes no new work, finishes deliveries in flight within the grace
     /// period, releases the rest, and closes the store.
     async fn run(self, handle: ShutdownHandle, stop: Shutdown, grace: Duration) -> anyhow::Result<()> {
-        let Self { listener, service, store, engine, config_notify: configuration_bell, .. } = self;
+        let Self { listener, service, store, engine, config_notify, .. } = self;
         service.readiness().start_accepting();
         let router = api::router(service.clone());
         // Clients are served until the engine has stopped, so that their requests are answered meanwhile, not cut
@@ -220,9 +220,11 @@ impl StartedNode {
         });
         let (sealing, told) = (service.clone(), stop.clone());
         let resealing = tokio::spawn(async move { sealing.run_key_rotation(told).await });
-        let following = configuration_bell.map(|bell| {
+        let following = config_notify.map(|notify| {
             let service = service.clone();
-            tokio::spawn(async move { tokio::join!(service.sync_config(&bell), service.watch_other_nodes()) })
+            tokio::spawn(
+                async move { tokio::join!(service.sync_config(&notify), service.watch_other_nodes()) },
+            )
         });
         let (taking_in, told) = (service.clone(), stop.clone());
         let taking_in = tokio::spawn(async move { taking_in.run_inbox(told).await });

@@ -57,13 +57,13 @@ impl Inspector {
     async fn work(&self, running: &mut RunningInspections) {
         loop {
             // Registered before the check, so that no notification is missed.
-            let rung = self.inspections_waiting.notified();
+            let notified = self.inspections_waiting.notified();
             let looked = self.start_waiting(running).await;
             if let Err(error) = &looked {
                 tracing::warn!(%error, "could not take waiting inspections");
             }
             tokio::select! {
-                () = rung => {}
+                () = notified => {}
                 () = self.pause(), if looked.is_err() => {}
                 () = self.delivery_worker.clock.sleep_for(INSPECTION_CHECK_EVERY), if !self.is_alone => {}
                 Some(ended) = running.tasks.join_next_with_id(), if !running.tasks.is_empty() => {

@@ -114,9 +114,9 @@ impl NoticeMailer {
 
     async fn work(&mut self, stop: &Shutdown) {
         while !stop.is_graceful() {
-            let bell = self.notices_waiting.clone();
+            let notify = self.notices_waiting.clone();
             // Registered before the step, so that no notification is missed.
-            let rung = bell.notified();
+            let notified = notify.notified();
             let Some(turn) = self.lead(stop).await else { return };
             let come_back = self.step().await;
             let come_back = self.leader.next_check_at(come_back);
@@ -124,7 +124,7 @@ impl NoticeMailer {
             tokio::select! {
                 biased;
                 () = stop.graceful() => {}
-                () = rung => {}
+                () = notified => {}
                 () = self.clock.idle_until(come_back) => {}
             }
         }

@@ -60,13 +60,13 @@ impl OperationalWebhooks {
     async fn work(&self) {
         loop {
             // Registered before the step, so that no notification is missed.
-            let rung = self.notices_waiting.notified();
+            let notified = self.notices_waiting.notified();
             let turn = self.leader.lead().await;
             let come_back = self.leader.next_check_at(self.step().await);
             drop(turn);
             tokio::select! {
                 biased;
-                () = rung => {}
+                () = notified => {}
                 () = self.clock.idle_until(come_back) => {}
             }
         }

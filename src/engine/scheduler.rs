@@ -46,13 +46,13 @@ impl Scheduler {
     pub(super) async fn run(mut self, stop: Shutdown) {
         loop {
             // Registered before the step, so that no notification is missed.
-            let bell = self.queues.refills.clone();
-            let rung = bell.notified();
+            let notify = self.queues.refills.clone();
+            let notified = notify.notified();
             let come_back = self.step().await;
             tokio::select! {
                 biased;
                 () = stop.graceful() => return,
-                () = rung => {}
+                () = notified => {}
                 () = self.clock.idle_until(come_back) => {}
             }
         }

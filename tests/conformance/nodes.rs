@@ -393,8 +393,8 @@ async fn a_waiting_delivery_notifies_the_owner_of_its_queue(mut pair: TwoNodes) 
 }
 
 macro_rules! play_on_both {
-    ($($case:ident,)+; only on a database: $($bell:ident,)+) => {
-        play! { database: $($case,)+ $($bell,)+ }
+    ($($case:ident,)+; only on a database: $($notify:ident,)+) => {
+        play! { database: $($case,)+ $($notify,)+ }
         play! { file: $($case,)+ }
     };
 }

@@ -92,10 +92,10 @@ impl Process {
         };
         let (queues, events) =
             EndpointQueues::new(limits, directory.clone(), Arc::new(NodeLease::single_node()));
-        let rung = Arc::new(Notify::new());
+        let notified = Arc::new(Notify::new());
         let wake = {
-            let rung = rung.clone();
-            Box::new(move || rung.notify_one())
+            let notified = notified.clone();
+            Box::new(move || notified.notify_one())
         };
         let disk = world.state().disk.take();
         let commit_listener = world.sabotage.commit_listener(queues.clone());
@@ -119,7 +119,7 @@ impl Process {
             engine_ended: Notify::new(),
         });
         world.state().process = Some(process.clone());
-        process.spawn(commit_loop(world.clone(), process.clone(), rung));
+        process.spawn(commit_loop(world.clone(), process.clone(), notified));
         let parts = ProcessStart {
             world: world.clone(),
             process: process.clone(),
@@ -194,10 +194,10 @@ impl Process {
 }
 
 /// Commits what waits, a little later than it was notified.
-async fn commit_loop(world: Arc<SimulationEnv>, process: Arc<Process>, rung: Arc<Notify>) {
+async fn commit_loop(world: Arc<SimulationEnv>, process: Arc<Process>, notified: Arc<Notify>) {
     let mut turns = 0;
     loop {
-        rung.notified().await;
+        notified.notified().await;
         loop {
             turns += 1;
             if turns > COMMITS_MAX {

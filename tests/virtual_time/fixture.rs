@@ -259,21 +259,21 @@ async fn start(
 
 /// Opens a store in memory that commits at once when it is notified.
 fn store(disk: Option<Connection>, queues: Arc<EndpointQueues>) -> (Arc<SqliteStore>, SharedWriter) {
-    let rung = Arc::new(Notify::new());
+    let notified = Arc::new(Notify::new());
     let wake = {
-        let rung = rung.clone();
-        Box::new(move || rung.notify_one())
+        let notified = notified.clone();
+        Box::new(move || notified.notify_one())
     };
     let (store, writer) = SqliteStore::in_memory(disk, queues, Arc::new(NoWatch), QUEUE, wake).unwrap();
     let writer = Arc::new(Mutex::new(Some(writer)));
-    tokio::spawn(commit_all(writer.clone(), rung));
+    tokio::spawn(commit_all(writer.clone(), notified));
     (Arc::new(store), writer)
 }
 
-async fn commit_all(writer: SharedWriter, rung: Arc<Notify>) {
+async fn commit_all(writer: SharedWriter, notified: Arc<Notify>) {
     let commit = || writer.lock().unwrap().as_mut().map(SqliteCommitLoop::commit_next);
     loop {
-        rung.notified().await;
+        notified.notified().await;
         loop {
             match commit() {
                 None => return,

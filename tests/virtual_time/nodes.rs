@@ -112,13 +112,13 @@ impl TwoNodes {
     async fn node(&self) -> Node {
         let (directory, node_state) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
         let (queues, events) = EndpointQueues::new(LIMITS, directory.clone(), node_state.clone());
-        let rung = Arc::new(Notify::new());
-        let bell = rung.clone();
-        let wake = Box::new(move || bell.notify_one());
+        let notified = Arc::new(Notify::new());
+        let notify = notified.clone();
+        let wake = Box::new(move || notify.notify_one());
         let entered = SimNode::enter(&self.file, queues.clone(), Arc::new(NoWatch), QUEUE, wake);
         let (store, writer) = entered.unwrap();
         let (store, writer) = (Arc::new(store), Arc::new(Mutex::new(Some(writer))));
-        let writing = tokio::spawn(commit_all(writer.clone(), rung)).abort_handle();
+        let writing = tokio::spawn(commit_all(writer.clone(), notified)).abort_handle();
         let joined = store.join(self.clock.now()).await.unwrap();
         node_state.join(joined.epoch);
         let ledger = store.clone();
@@ -192,10 +192,10 @@ impl Node {
     }
 }
 
-async fn commit_all(writer: Arc<Mutex<Option<SimCommitLoop>>>, rung: Arc<Notify>) {
+async fn commit_all(writer: Arc<Mutex<Option<SimCommitLoop>>>, notified: Arc<Notify>) {
     let commit = || writer.lock().unwrap().as_mut().map(SimCommitLoop::commit_next);
     loop {
-        rung.notified().await;
+        notified.notified().await;
         loop {
             match commit() {
                 None => return,

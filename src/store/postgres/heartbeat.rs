@@ -76,10 +76,10 @@ type Answered = (HeartbeatRequest, Result<Vec<SimpleQueryMessage>>);
 pub(super) struct NotifySender(UnboundedSender<HeartbeatCommand>);
 
 impl NotifySender {
-    pub(super) fn send(&self, bell: NotifyMessage) {
-        if !bell.is_empty() {
+    pub(super) fn send(&self, message: NotifyMessage) {
+        if !message.is_empty() {
             // After the thread has stopped no notification is sent; other nodes find the same in the database.
-            let _ = self.0.send(HeartbeatCommand::Notify(bell));
+            let _ = self.0.send(HeartbeatCommand::Notify(message));
         }
     }
 }
@@ -291,8 +291,8 @@ impl HeartbeatThread {
                 // If the request cannot be sent, the dropped reply guard answers with an error.
                 let _ = self.ask(HeartbeatRequest::View(reply), heartbeat_sql::view_sql(epoch));
             }
-            HeartbeatCommand::Notify(bell) => {
-                self.notification.add(bell);
+            HeartbeatCommand::Notify(message) => {
+                self.notification.add(message);
                 if self.connection.as_ref().is_none_or(|ear| ear.pause.is_none() && !ear.is_notifying) {
                     self.ring();
                 }
@@ -379,20 +379,20 @@ impl HeartbeatThread {
     }
 
     fn ring(&mut self) {
-        let (bell, epoch) = (std::mem::take(&mut self.notification), self.node.epoch());
-        let rung = self.ear().and_then(|ear| {
+        let (message, epoch) = (std::mem::take(&mut self.notification), self.node.epoch());
+        let notified = self.ear().and_then(|ear| {
             ear.pause = None;
-            if !bell.is_empty() {
+            if !message.is_empty() {
                 ear.is_notifying = true;
                 // The text has only letters, digits and signs that need no escape.
                 ear.ask(
                     HeartbeatRequest::Ring,
-                    format!("SELECT pg_notify('{CHANNEL}', '{}')", bell.text(epoch)),
+                    format!("SELECT pg_notify('{CHANNEL}', '{}')", message.text(epoch)),
                 )?;
             }
             Ok(())
         });
-        if let Err(error) = rung {
+        if let Err(error) = notified {
             tracing::debug!(%error, "a notification could not be sent");
         }
     }
@@ -406,8 +406,8 @@ impl HeartbeatThread {
     }
 
     fn hear(&self, words: &str) {
-        if let Some(bell) = NotifyMessage::parse(words, self.node.epoch()) {
-            bell.publish(&*self.commit_listener);
+        if let Some(message) = NotifyMessage::parse(words, self.node.epoch()) {
+            message.publish(&*self.commit_listener);
         }
     }
 }

@@ -94,17 +94,17 @@ impl NotifyMessage {
         if epoch == own_epoch {
             return None;
         }
-        let mut bell = Self::default();
+        let mut message = Self::default();
         for word in words {
             match word {
-                "i" => bell.inspections = true,
-                "n" => bell.notices = true,
-                "r" => bell.replays = true,
-                "c" => bell.configuration = true,
-                _ => bell.read_queue(word),
+                "i" => message.inspections = true,
+                "n" => message.notices = true,
+                "r" => message.replays = true,
+                "c" => message.configuration = true,
+                _ => message.read_queue(word),
             }
         }
-        Some(bell)
+        Some(message)
     }
 
     fn read_queue(&mut self, word: &str) {
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn other_nodes_read_a_notification_as_it_was_sent() {
-        for bell in [
+        for message in [
             NotifyMessage {
                 waiting: queues(3),
                 manual: queues(1),
@@ -158,8 +158,8 @@ mod tests {
             },
             NotifyMessage { inspections: true, notices: true, replays: true, ..NotifyMessage::default() },
         ] {
-            assert_eq!(NotifyMessage::parse(&bell.text(7), 8), Some(bell.clone()));
-            assert_eq!(NotifyMessage::parse(&bell.text(7), 7), None, "only by other nodes");
+            assert_eq!(NotifyMessage::parse(&message.text(7), 8), Some(message.clone()));
+            assert_eq!(NotifyMessage::parse(&message.text(7), 7), None, "only by other nodes");
         }
         assert_eq!(
             NotifyMessage::parse("7 w1 wx,y z9,9 c", 8),
@@ -170,21 +170,21 @@ mod tests {
 
     #[test]
     fn a_notification_is_never_longer_than_the_server_takes() {
-        let bell = NotifyMessage { waiting: queues(1000), notices: true, ..NotifyMessage::default() };
-        let words = bell.text(i64::MAX);
+        let message = NotifyMessage { waiting: queues(1000), notices: true, ..NotifyMessage::default() };
+        let words = message.text(i64::MAX);
         assert!(words.len() <= 8000 && words.len() > 7800);
         let heard = NotifyMessage::parse(&words, 1).unwrap();
         assert!(
             heard.notices
-                && heard.waiting.iter().all(|queue| bell.waiting.get_key_value(queue.0) == Some(queue))
+                && heard.waiting.iter().all(|queue| message.waiting.get_key_value(queue.0) == Some(queue))
         );
     }
 
     #[test]
     fn two_notifications_of_one_queue_merge_to_the_earlier_time() {
         let at = |due| BTreeMap::from([(EndpointId::from_i64(5), Timestamp::from_millis(due))]);
-        let mut bell = NotifyMessage { waiting: at(9), ..NotifyMessage::default() };
-        bell.add(NotifyMessage { waiting: at(4), replays: true, ..NotifyMessage::default() });
-        assert_eq!(bell, NotifyMessage { waiting: at(4), replays: true, ..NotifyMessage::default() });
+        let mut message = NotifyMessage { waiting: at(9), ..NotifyMessage::default() };
+        message.add(NotifyMessage { waiting: at(4), replays: true, ..NotifyMessage::default() });
+        assert_eq!(message, NotifyMessage { waiting: at(4), replays: true, ..NotifyMessage::default() });
     }
 }

@@ -59,11 +59,11 @@ impl SqliteStore {
         window: Duration,
     ) -> Result<Self, SqliteOpenError> {
         let opened = open::open(path)?;
-        let bell: Arc<CheckpointSignal> = Arc::default();
+        let signal: Arc<CheckpointSignal> = Arc::default();
         let io = |error| SqliteOpenError::Io { path: path.to_owned(), error };
-        let checkpointer = Checkpointer::start(path, bell.clone()).map_err(io)?;
+        let checkpointer = Checkpointer::start(path, signal.clone()).map_err(io)?;
         let write = move |queue| {
-            SqliteCommitLoop::new(opened.connection, queue, commit_listener, watch, bell).run(window)
+            SqliteCommitLoop::new(opened.connection, queue, commit_listener, watch, signal).run(window)
         };
         let (queue, thread) = WriterThread::start(limits, write).map_err(io)?;
         Ok(Self {

@@ -28,9 +28,9 @@ impl SqliteCommitLoop {
         queue: Arc<CommandQueue>,
         commit_listener: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
-        bell: Arc<CheckpointSignal>,
+        signal: Arc<CheckpointSignal>,
     ) -> Self {
-        let file = SqliteWriter { connection, signal: bell, flush_failed: false };
+        let file = SqliteWriter { connection, signal, flush_failed: false };
         Self(GroupCommit::new(file, queue, commit_listener, watch))
     }
 

@@ -69,10 +69,10 @@ impl Node {
             limits: SharedLimits::default(),
         };
         let (queues, events) = EndpointQueues::new(limits, directory.clone(), node_state.clone());
-        let rung = Arc::new(Notify::new());
-        let bell = rung.clone();
+        let notified = Arc::new(Notify::new());
+        let notify = notified.clone();
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
-        let wake = Box::new(move || bell.notify_one());
+        let wake = Box::new(move || notify.notify_one());
         town.state().running = Some((number, Instant::now()));
         let reached = SimNode::enter(town.file(), queues.clone(), Arc::new(NoWatch), queue, wake);
         town.state().running = None;
@@ -84,7 +84,7 @@ impl Node {
         };
         town.state().tenures[number] = Some(node_state.clone());
         let writer: SharedNodeWriter = Arc::new(Mutex::new(Some(writer)));
-        runtime.spawn(commit_loop(town.clone(), number, writer.clone(), rung));
+        runtime.spawn(commit_loop(town.clone(), number, writer.clone(), notified));
         let (stop, told) = Shutdown::new();
         let (office, has_ended) = (Arc::default(), Arc::<AtomicBool>::default());
         let seed = town.plan.seed ^ (life as u64) << 32;
@@ -230,10 +230,10 @@ impl Node {
 }
 
 /// Commits what waits, a little later than it was notified.
-async fn commit_loop(town: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter, rung: Arc<Notify>) {
+async fn commit_loop(town: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter, notified: Arc<Notify>) {
     let commit = || writer.lock().unwrap().as_mut().map(SimCommitLoop::commit_next);
     loop {
-        rung.notified().await;
+        notified.notified().await;
         loop {
             let delay = {
                 let rng = &mut town.state().rng;
@@ -271,8 +271,8 @@ impl NodeStart {
         if let Some(service) = service {
             let engine = self.desk.engine(events, self.engine_parts());
             let following = tokio::spawn({
-                let (service, bell) = (service.clone(), self.desk.queues.configuration_notify());
-                async move { service.sync_config(&bell).await }
+                let (service, notify) = (service.clone(), self.desk.queues.configuration_notify());
+                async move { service.sync_config(&notify).await }
             });
             service.readiness().start_accepting();
             if !stop.is_graceful() {
