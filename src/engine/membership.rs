@@ -70,7 +70,7 @@ struct MembershipState {
     /// Queues that may become exclusive here, and which version of the configuration all other nodes have to know first.
     doubts: Mutex<BTreeMap<EndpointId, i64>>,
     /// Last answer to a heartbeat.
-    heard: watch::Sender<Option<Arc<HeartbeatReply>>>,
+    reply: watch::Sender<Option<Arc<HeartbeatReply>>>,
 }
 
 /// Times on the monotonic clock, in milliseconds.
@@ -101,7 +101,7 @@ impl Membership {
             stop,
             shard_moves: AtomicU64::new(0),
             doubts: Mutex::default(),
-            heard: watch::Sender::new(None),
+            reply: watch::Sender::new(None),
         };
         shared.begin_lease();
         let house = Rebalancer::new(&shared);

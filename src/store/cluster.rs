@@ -153,7 +153,7 @@ pub trait ClusterStore: Send + Sync {
 
     /// Renews this node's lease, for another ten seconds from the time of the call. `None` if it was taken over: it has to
     /// join again.
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<ClusterView>>;
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<ClusterView>>;
 
     /// Takes over what the node of this epoch had in flight and frees its shards, if its lease is over and this node
     /// is steady. Returns the number of deliveries; `None` if that node lives or this one is not steady. The next takeover

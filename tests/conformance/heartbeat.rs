@@ -39,8 +39,8 @@ fn heartbeats_wait_neither_for_each_other_nor_for_other_statements() {
     wire.delay(round_trip);
     let begun = Instant::now();
     let (looked, beats) = (store.nodes(), [(); 4].map(|()| store.heartbeat(Heartbeat::default())));
-    for beat in beats {
-        block_on(beat).unwrap().expect("it lives");
+    for heartbeat in beats {
+        block_on(heartbeat).unwrap().expect("it lives");
     }
     block_on(looked).unwrap();
     let took = begun.elapsed();

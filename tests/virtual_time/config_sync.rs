@@ -67,7 +67,7 @@ impl ClusterStore for ChangesStore {
 
     pass_on! {
         fn join(now: Timestamp) -> Joined;
-        fn heartbeat(beat: Heartbeat) -> Option<ClusterView>;
+        fn heartbeat(heartbeat: Heartbeat) -> Option<ClusterView>;
         fn take_over(epoch: i64, now: Timestamp) -> Option<usize>;
         fn claim_shards(most: usize) -> Vec<u8>;
         fn release_shards(shards: Vec<u8>) -> ();
@@ -146,7 +146,7 @@ impl SecondNode {
     }
 
     /// Makes these changes known and waits until they are followed, which takes up to a second.
-    async fn hears(&self, stage: &Fixture, changes: ConfigChanges) {
+    async fn apply(&self, stage: &Fixture, changes: ConfigChanges) {
         let version = self.told.changes.lock().unwrap().version + 1;
         *self.told.changes.lock().unwrap() = ConfigChanges { version, ..changes };
         stage.pass(Duration::from_millis(500)).await;
@@ -168,19 +168,19 @@ async fn endpoints_are_added_changed_and_removed_with_their_secrets_and_the_queu
         NewEndpoint { uid: Some("new".into()), url: "https://new.example/".into(), ..NewEndpoint::default() };
     let added = stage.service.add_endpoint(ADMIN, &stage.entry, new).await.unwrap();
     let endpoints = vec![added.id()];
-    second.hears(&stage, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
+    second.apply(&stage, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
     let entry = second.service.app(ADMIN, "a").unwrap();
     assert_eq!(entry.endpoint("new").unwrap().secrets[0].text, added.secrets[0].text);
     assert_eq!(*second.hands.changed.lock().unwrap(), endpoints);
     // Once more, as a node learns of a change of its own.
-    second.hears(&stage, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
+    second.apply(&stage, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
     assert_eq!(second.hands.changed.lock().unwrap().len(), 1, "which is no news");
     let patch = EndpointPatch { url: Some("https://other.example/".into()), ..EndpointPatch::default() };
     stage.service.change_endpoint(ADMIN, &stage.entry, "new", patch).await.unwrap();
-    second.hears(&stage, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
+    second.apply(&stage, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
     assert_eq!(second.url("new").as_deref(), Some("https://other.example/"));
     stage.service.remove_endpoint(ADMIN, &stage.entry, "new").await.unwrap();
-    second.hears(&stage, ConfigChanges { endpoints, ..ConfigChanges::default() }).await;
+    second.apply(&stage, ConfigChanges { endpoints, ..ConfigChanges::default() }).await;
     assert_eq!(second.url("new"), None);
     assert_eq!(second.hands.changed.lock().unwrap().len(), 3);
 }
@@ -196,7 +196,7 @@ async fn the_limits_of_an_endpoint_hold_even_where_it_cannot_be_loaded() {
     record.encrypted_headers = Some(b"sealed with a key that is not known here".to_vec());
     record.revision += 1;
     assert!(stage.store.change_endpoint(record, None).await.unwrap());
-    second.hears(&stage, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
+    second.apply(&stage, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
     let endpoint = second.service.app(ADMIN, "a").unwrap().endpoint("ep").unwrap();
     assert_eq!(endpoint.record.settings.max_in_flight, Some(1));
     assert!(endpoint.signer.is_some(), "and it is sent to as before");
@@ -204,7 +204,7 @@ async fn the_limits_of_an_endpoint_hold_even_where_it_cannot_be_loaded() {
     let reasons = || second.service.readiness().reasons(stage.clock.now());
     assert!(reasons().iter().any(|reason| reason.code == "differs"), "traffic is for others");
     stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
-    second.hears(&stage, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
+    second.apply(&stage, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
     assert!(!reasons().iter().any(|reason| reason.code == "differs"));
 }
 
@@ -222,7 +222,7 @@ async fn changes_that_the_store_lost_are_undone() {
         assert!(second.directory.put_endpoint(Arc::new(lost)));
     };
     lose_two();
-    second.hears(&stage, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
+    second.apply(&stage, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
     assert_eq!(second.url("ep"), stored);
     assert_eq!(*second.hands.changed.lock().unwrap(), [id]);
     lose_two();
@@ -244,7 +244,7 @@ async fn another_contract_of_an_app_holds_for_its_endpoints_there_too() {
     let patch = AppPatch { overrides: Patch::Value(overrides), ..AppPatch::default() };
     stage.service.change_app(ADMIN, "a", patch).await.unwrap();
     second
-        .hears(&stage, ConfigChanges { apps: vec![stage.entry.app().id], ..ConfigChanges::default() })
+        .apply(&stage, ConfigChanges { apps: vec![stage.entry.app().id], ..ConfigChanges::default() })
         .await;
     let entry = second.service.app(ADMIN, "a").unwrap();
     assert_eq!(entry.endpoint("ep").unwrap().contract.timeout, Duration::from_secs(7));
@@ -263,14 +263,14 @@ async fn keys_and_event_types_come_and_go() {
     let event_types = vec![kind.await.unwrap().record.id];
     tokio::time::pause();
     let changes = ConfigChanges { keys: vec![key.id], event_types, ..ConfigChanges::default() };
-    second.hears(&stage, changes.clone()).await;
+    second.apply(&stage, changes.clone()).await;
     let works = async |id| {
         second.service.keys(ADMIN, false, None, 100).await.unwrap().rows.iter().any(|key| key.id == id)
     };
     assert!(works(key.id).await && second.service.event_type("order.paid").is_ok());
     stage.service.revoke_key(ADMIN, &key.id.to_string()).await.unwrap();
     stage.service.remove_event_type(ADMIN, "order.paid").await.unwrap();
-    second.hears(&stage, changes).await;
+    second.apply(&stage, changes).await;
     assert!(!works(key.id).await && second.service.event_type("order.paid").is_err());
     assert!(works(SETTINGS_KEY_ID).await);
 }
@@ -281,10 +281,10 @@ async fn a_node_that_is_too_far_behind_reads_everything_anew() {
     let second = SecondNode::start(&stage).await;
     stage.add_endpoint("new", None).await;
     stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
-    second.hears(&stage, ConfigChanges { is_all: true, ..ConfigChanges::default() }).await;
+    second.apply(&stage, ConfigChanges { is_all: true, ..ConfigChanges::default() }).await;
     assert!(second.url("new").is_some() && second.url("ep").is_none());
     stage.service.remove_app(ADMIN, "a").await.unwrap();
-    second.hears(&stage, ConfigChanges { is_all: true, ..ConfigChanges::default() }).await;
+    second.apply(&stage, ConfigChanges { is_all: true, ..ConfigChanges::default() }).await;
     assert!(second.service.app(ADMIN, "a").is_err());
     let keys = second.service.keys(ADMIN, false, None, 100).await.unwrap();
     assert!(keys.rows.iter().any(|key| key.id == SETTINGS_KEY_ID), "the key of the settings stays");

@@ -213,31 +213,31 @@ fn the_adjusted_clock_stands_still_during_local_outages() {
 
 #[test]
 fn nodes_share_the_furthest_adjusted_clock_and_reports_of_outages() {
-    let heard = |seconds, is_ours| OutageReport {
+    let report = |seconds, is_ours| OutageReport {
         adjusted_time: Duration::from_secs(seconds),
         is_local_outage: is_ours,
     };
     let quiet = started();
-    quiet.apply_report(heard(500, false), after(10));
-    assert_eq!(quiet.report(after(20)), heard(510, false));
-    quiet.apply_report(heard(400, false), after(20));
+    quiet.apply_report(report(500, false), after(10));
+    assert_eq!(quiet.report(after(20)), report(510, false));
+    quiet.apply_report(report(400, false), after(20));
     assert_eq!(quiet.adjusted_time(after(30)), Duration::from_secs(520), "it is ahead of them");
-    quiet.apply_report(heard(520, true), after(30));
+    quiet.apply_report(report(520, true), after(30));
     all(&quiet, 0..1, OutcomeClass::Connect, after(40));
     assert_eq!(quiet.adjusted_time(after(100)), Duration::from_secs(520), "another node reports an outage");
-    quiet.apply_report(heard(560, true), after(100));
+    quiet.apply_report(report(560, true), after(100));
     assert_eq!(quiet.adjusted_time(after(110)), Duration::from_secs(560), "and a third gets answers");
     all(&quiet, 1..2, OutcomeClass::Http, after(120));
-    quiet.apply_report(heard(560, true), after(130));
+    quiet.apply_report(report(560, true), after(130));
     assert_eq!(quiet.adjusted_time(after(140)), Duration::from_secs(580), "so does this one");
-    quiet.apply_report(heard(580, true), after(140));
+    quiet.apply_report(report(580, true), after(140));
     assert_eq!(quiet.adjusted_time(after(150)), Duration::from_secs(580), "but no more");
-    quiet.apply_report(heard(580, false), after(150));
+    quiet.apply_report(report(580, false), after(150));
     assert_eq!(quiet.adjusted_time(after(160)), Duration::from_secs(590));
     let ours = started();
     all(&ours, 0..9, OutcomeClass::Http, START);
     all(&ours, 0..9, OutcomeClass::Timeout, after(10));
-    assert_eq!(ours.report(after(20)), heard(10, true));
+    assert_eq!(ours.report(after(20)), report(10, true));
 }
 
 proptest! {

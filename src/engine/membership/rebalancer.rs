@@ -23,32 +23,32 @@ const CONFIRMATIONS_MAX: usize = 1000;
 
 pub(super) struct Rebalancer<'a> {
     shared: &'a MembershipState,
-    heard: watch::Receiver<Option<Arc<HeartbeatReply>>>,
+    reply: watch::Receiver<Option<Arc<HeartbeatReply>>>,
     /// Queues of other nodes that this one fetches for.
     helped_queues: BTreeSet<EndpointId>,
 }
 
 impl<'a> Rebalancer<'a> {
     pub(super) fn new(shared: &'a MembershipState) -> Self {
-        Self { shared, heard: shared.heard.subscribe(), helped_queues: BTreeSet::new() }
+        Self { shared, reply: shared.reply.subscribe(), helped_queues: BTreeSet::new() }
     }
 
     pub(super) async fn run(mut self) {
-        while self.heard.changed().await.is_ok() {
-            let heard = self.heard.borrow_and_update().clone();
-            if let Some(heard) = heard
-                && let Err(error) = self.rebalance(&heard).await
+        while self.reply.changed().await.is_ok() {
+            let reply = self.reply.borrow_and_update().clone();
+            if let Some(reply) = reply
+                && let Err(error) = self.rebalance(&reply).await
             {
                 tracing::warn!(%error, "could not share work with other nodes");
             }
         }
     }
 
-    async fn rebalance(&mut self, heard: &HeartbeatReply) -> Result<(), StoreError> {
-        self.help_owners(&heard.view);
-        self.confirm_ownership(&heard.view).await?;
-        self.balance_shards(heard).await?;
-        self.take_over_from_the_dead(&heard.view).await
+    async fn rebalance(&mut self, reply: &HeartbeatReply) -> Result<(), StoreError> {
+        self.help_owners(&reply.view);
+        self.confirm_ownership(&reply.view).await?;
+        self.balance_shards(reply).await?;
+        self.take_over_from_the_dead(&reply.view).await
     }
 
     /// Fetches for queues that their owner cannot keep up with, while this node has permits to spare.
@@ -99,22 +99,22 @@ impl<'a> Rebalancer<'a> {
     }
 
     /// Moves towards the fair share of shards. A node that stops wants none.
-    async fn balance_shards(&mut self, heard: &HeartbeatReply) -> Result<(), StoreError> {
+    async fn balance_shards(&mut self, reply: &HeartbeatReply) -> Result<(), StoreError> {
         let shared = self.shared;
-        if heard.shard_moves != shared.shard_moves.load(SeqCst) {
+        if reply.shard_moves != shared.shard_moves.load(SeqCst) {
             return Ok(());
         }
-        self.reconcile(&heard.view).await?;
+        self.reconcile(&reply.view).await?;
         // A node that has only just joined takes no shard before it has read the configuration: until then others keep them.
         let may_gain = shared.node_state().config_version() != NodeLease::NO_CONFIG_VERSION;
-        let staying = 1 + self.others(&heard.view).filter(|node| node.is_available()).count();
+        let staying = 1 + self.others(&reply.view).filter(|node| node.is_available()).count();
         let fair = if shared.stop.is_graceful() { 0 } else { SHARD_COUNT.div_ceil(staying) };
         let here: Vec<u8> = shared.node_state().shards_in(ShardOwnership::Local).collect();
         if here.len() > fair {
             shared.set_owners(&here[fair..], ShardOwnership::Draining);
             shared.queues.wake_departing();
         } else if here.len() < fair && may_gain {
-            self.gain_shards(&heard.view, fair - here.len()).await?;
+            self.gain_shards(&reply.view, fair - here.len()).await?;
         }
         self.release_idle_shards().await
     }

@@ -110,8 +110,8 @@ impl HeartbeatHandle {
         Ok((Self(Mutex::new(Some(orders.clone()))), NotifySender(orders)))
     }
 
-    pub(super) fn beat(&self, beat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
-        self.order(|answer| HeartbeatCommand::Heartbeat(beat, answer))
+    pub(super) fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
+        self.order(|answer| HeartbeatCommand::Heartbeat(heartbeat, answer))
     }
 
     pub(super) fn view(&self) -> Reply<'static, ClusterView> {
@@ -139,7 +139,7 @@ impl HeartbeatHandle {
 /// The connection, and the channels of what arrives on it.
 struct HeartbeatConnection {
     session: Session,
-    heard: UnboundedReceiver<String>,
+    messages: UnboundedReceiver<String>,
     answers: UnboundedReceiver<Answered>,
     to_answer: UnboundedSender<Answered>,
     /// A notification was sent and is not answered yet.
@@ -152,13 +152,13 @@ struct HeartbeatConnection {
 
 impl HeartbeatConnection {
     fn new(server: &Server) -> Result<Self> {
-        let (heard, hears) = unbounded_channel();
+        let (messages, received) = unbounded_channel();
         let (to_answer, answers) = unbounded_channel();
-        let session = Session::listen(server, HEARTBEAT_TIMEOUT, Some(heard))?;
+        let session = Session::listen(server, HEARTBEAT_TIMEOUT, Some(messages))?;
         let rest = session.timer(HEARTBEAT_INTERVAL)?;
-        let ear = Self {
+        let connection = Self {
             session,
-            heard: hears,
+            messages: received,
             answers,
             to_answer,
             is_notifying: false,
@@ -166,9 +166,9 @@ impl HeartbeatConnection {
             heartbeat_timer: rest,
         };
         if !server.is_pooled() {
-            ear.ask(HeartbeatRequest::Listen, format!("LISTEN {CHANNEL}"))?;
+            connection.ask(HeartbeatRequest::Listen, format!("LISTEN {CHANNEL}"))?;
         }
-        Ok(ear)
+        Ok(connection)
     }
 
     fn ask(&self, asked: HeartbeatRequest, sql: String) -> Result<()> {
@@ -181,7 +181,7 @@ enum HeartbeatInput {
     /// `None`: all senders are gone.
     Order(Option<HeartbeatCommand>),
     /// `None`: the connection broke.
-    Heard(Option<String>),
+    Notification(Option<String>),
     Answered(Answered),
     Paused,
     Rested,
@@ -210,8 +210,8 @@ impl HeartbeatThread {
             match self.next() {
                 HeartbeatInput::Order(Some(order)) => self.follow(order),
                 HeartbeatInput::Order(None) => return,
-                HeartbeatInput::Heard(Some(words)) => self.hear(&words),
-                HeartbeatInput::Heard(None) => self.drop_connection(),
+                HeartbeatInput::Notification(Some(words)) => self.hear(&words),
+                HeartbeatInput::Notification(None) => self.drop_connection(),
                 HeartbeatInput::Answered((asked, answer)) => self.be_answered(asked, answer),
                 HeartbeatInput::Paused => self.ring(),
                 HeartbeatInput::Rested => {
@@ -228,27 +228,30 @@ impl HeartbeatThread {
 
     /// Sends a heartbeat for a node whose engine does not work yet: it gets no work.
     fn beat_unled(&mut self) {
-        self.beat(&Heartbeat { config_version: NodeLease::NO_CONFIG_VERSION, ..Heartbeat::default() }, None);
+        self.heartbeat(
+            &Heartbeat { config_version: NodeLease::NO_CONFIG_VERSION, ..Heartbeat::default() },
+            None,
+        );
     }
 
-    fn ear(&mut self) -> Result<&mut HeartbeatConnection> {
-        let ear = match self.connection.take().filter(|ear| !ear.session.is_closed()) {
-            Some(ear) => ear,
+    fn connection(&mut self) -> Result<&mut HeartbeatConnection> {
+        let connection = match self.connection.take().filter(|connection| !connection.session.is_closed()) {
+            Some(connection) => connection,
             None => HeartbeatConnection::new(&self.server)?,
         };
-        Ok(self.connection.insert(ear))
+        Ok(self.connection.insert(connection))
     }
 
     fn restart_timer(&mut self) -> Result<()> {
-        let ear = self.ear()?;
-        ear.heartbeat_timer = ear.session.timer(HEARTBEAT_INTERVAL)?;
+        let connection = self.connection()?;
+        connection.heartbeat_timer = connection.session.timer(HEARTBEAT_INTERVAL)?;
         Ok(())
     }
 
     fn next(&mut self) -> HeartbeatInput {
         let Self {
             connection:
-                Some(HeartbeatConnection { session, heard, answers, pause, heartbeat_timer: rest, .. }),
+                Some(HeartbeatConnection { session, messages, answers, pause, heartbeat_timer: rest, .. }),
             orders,
             ..
         } = self
@@ -269,12 +272,12 @@ impl HeartbeatThread {
                 order = orders.recv() => HeartbeatInput::Order(order),
                 // `answers` never ends, because `to_answer` is kept beside it.
                 Some(answered) = answers.recv() => HeartbeatInput::Answered(answered),
-                words = heard.recv() => HeartbeatInput::Heard(words),
+                words = messages.recv() => HeartbeatInput::Notification(words),
                 () = paused, if is_pausing => HeartbeatInput::Paused,
                 () = rest.as_mut() => HeartbeatInput::Rested,
             }
         });
-        waited.unwrap_or(HeartbeatInput::Heard(None))
+        waited.unwrap_or(HeartbeatInput::Notification(None))
     }
 
     fn follow(&mut self, order: HeartbeatCommand) {
@@ -283,7 +286,7 @@ impl HeartbeatThread {
                 self.is_led_by_engine = true;
                 // Otherwise the caller has given up, and asked again since.
                 if reply.is_waited_for() {
-                    self.beat(&said, Some(reply));
+                    self.heartbeat(&said, Some(reply));
                 }
             }
             HeartbeatCommand::View(reply) => {
@@ -293,7 +296,11 @@ impl HeartbeatThread {
             }
             HeartbeatCommand::Notify(message) => {
                 self.notification.add(message);
-                if self.connection.as_ref().is_none_or(|ear| ear.pause.is_none() && !ear.is_notifying) {
+                if self
+                    .connection
+                    .as_ref()
+                    .is_none_or(|connection| connection.pause.is_none() && !connection.is_notifying)
+                {
                     self.ring();
                 }
             }
@@ -301,19 +308,20 @@ impl HeartbeatThread {
     }
 
     fn ask(&mut self, asked: HeartbeatRequest, sql: String) -> Result<()> {
-        self.ear()?.ask(asked, sql)
+        self.connection()?.ask(asked, sql)
     }
 
-    fn beat(&mut self, beat: &Heartbeat, reply: Option<ReplyGuard<Option<ClusterView>>>) {
+    fn heartbeat(&mut self, heartbeat: &Heartbeat, reply: Option<ReplyGuard<Option<ClusterView>>>) {
         let (at_us, epoch) = (self.node.lease.now_us(), self.node.epoch());
         let sent = SentHeartbeat { at_us, epoch, confirmed: self.node.confirmed(epoch) };
         if self.node.is_lost() {
             return self.heartbeat_done(sent, reply, Ok(None));
         }
-        if let Err(error) = self.ear() {
+        if let Err(error) = self.connection() {
             return self.heartbeat_done(sent, reply, Err(error));
         }
-        let _ = self.ask(HeartbeatRequest::Heartbeat(sent, reply), heartbeat_sql::heartbeat_sql(epoch, beat));
+        let _ = self
+            .ask(HeartbeatRequest::Heartbeat(sent, reply), heartbeat_sql::heartbeat_sql(epoch, heartbeat));
     }
 
     fn be_answered(&mut self, asked: HeartbeatRequest, answer: Result<Vec<SimpleQueryMessage>>) {
@@ -322,14 +330,14 @@ impl HeartbeatThread {
         }
         match asked {
             HeartbeatRequest::Heartbeat(sent, reply) => {
-                let heard = answer.and_then(heartbeat_sql::read_heartbeat).map(|heard| {
-                    let (stored, view) = heard?;
+                let messages = answer.and_then(heartbeat_sql::read_heartbeat).map(|messages| {
+                    let (stored, view) = messages?;
                     if stored < sent.confirmed {
                         self.node.mark_lost(sent.epoch);
                     }
                     (stored >= sent.confirmed).then_some(view)
                 });
-                self.heartbeat_done(sent, reply, heard);
+                self.heartbeat_done(sent, reply, messages);
             }
             HeartbeatRequest::View(reply) => {
                 reply.send(answer.and_then(heartbeat_sql::read_view).map_err(|error| store_error(&error)));
@@ -380,12 +388,12 @@ impl HeartbeatThread {
 
     fn ring(&mut self) {
         let (message, epoch) = (std::mem::take(&mut self.notification), self.node.epoch());
-        let notified = self.ear().and_then(|ear| {
-            ear.pause = None;
+        let notified = self.connection().and_then(|connection| {
+            connection.pause = None;
             if !message.is_empty() {
-                ear.is_notifying = true;
+                connection.is_notifying = true;
                 // The text has only letters, digits and signs that need no escape.
-                ear.ask(
+                connection.ask(
                     HeartbeatRequest::Ring,
                     format!("SELECT pg_notify('{CHANNEL}', '{}')", message.text(epoch)),
                 )?;
@@ -398,9 +406,9 @@ impl HeartbeatThread {
     }
 
     fn pause_after_notify(&mut self) -> Result<()> {
-        if let Some(ear) = &mut self.connection {
-            ear.is_notifying = false;
-            ear.pause = Some(ear.session.timer(NOTIFY_INTERVAL)?);
+        if let Some(connection) = &mut self.connection {
+            connection.is_notifying = false;
+            connection.pause = Some(connection.session.timer(NOTIFY_INTERVAL)?);
         }
         Ok(())
     }

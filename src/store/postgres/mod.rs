@@ -94,12 +94,13 @@ fn join_node(
     watch: Arc<dyn CommitWatch>,
     commit_listener: Arc<dyn CommitListener>,
 ) -> Result<OpenedNode, PostgresOpenError> {
-    let pulse = Arc::new(WriterLease::new(watch));
-    let (session, writer_id) = open::open(server, &pulse)?;
-    let place = Arc::new(NodeHandle::new(server.clone(), writer_id, pulse));
-    let heart = HeartbeatHandle::start(server.clone(), place.clone(), commit_listener);
-    let (heart, ringer) = heart.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
-    Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer })
+    let writer_lease = Arc::new(WriterLease::new(watch));
+    let (session, writer_id) = open::open(server, &writer_lease)?;
+    let place = Arc::new(NodeHandle::new(server.clone(), writer_id, writer_lease));
+    let heartbeat = HeartbeatHandle::start(server.clone(), place.clone(), commit_listener);
+    let (heartbeat, notify_sender) =
+        heartbeat.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
+    Ok(OpenedNode { session, node: place, heartbeat, notify_sender })
 }
 
 impl PostgresStore {
@@ -118,10 +119,16 @@ impl PostgresStore {
         // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
         let (to_write, told) = (server.clone(), commit_listener.clone());
         let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, watch.clone(), told.clone()) {
-            Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer }) => {
-                let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
-                let writer =
-                    SqliteCommitLoop::new(to_write, session, place, queue.clone(), ringer, told.clone());
+            Ok(OpenedNode { session, node: place, heartbeat, notify_sender }) => {
+                let _ = opened.send(Ok((place.clone(), heartbeat, notify_sender.clone())));
+                let writer = SqliteCommitLoop::new(
+                    to_write,
+                    session,
+                    place,
+                    queue.clone(),
+                    notify_sender,
+                    told.clone(),
+                );
                 GroupCommit::new(writer, queue, told, watch).run(window);
             }
             Err(error) => {
@@ -131,30 +138,30 @@ impl PostgresStore {
         let not_prepared = |why: String| PostgresOpenError::NotPrepared(why);
         let (queue, thread) =
             WriterThread::start(limits, write).map_err(|error| not_prepared(error.to_string()))?;
-        let (place, heart, ringer) =
+        let (place, heartbeat, notify_sender) =
             is_open.recv().unwrap_or_else(|_| Err(not_prepared("its writer ended".to_owned())))?;
         let (readers, engine_readers) = (readers::on(&server), readers::on(&server));
-        let ringer = Mutex::new(Some(ringer));
+        let notify_sender = Mutex::new(Some(notify_sender));
         Ok(Self {
             queue,
             readers,
             engine_readers,
             thread,
             node: place,
-            heartbeat: heart,
+            heartbeat,
             commit_listener,
-            notify_sender: ringer,
+            notify_sender,
         })
     }
 
     /// Returns a function that notifies other nodes of deliveries that were taken over, and the engine here if asked for.
     fn takeover_publisher(&self, is_told_here: bool) -> impl FnOnce(TakenOver) -> usize + Send + 'static {
         let commit_listener = self.commit_listener.clone();
-        let ringer = self.notify_sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let notify_sender = self.notify_sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         move |taken| {
             let after = CommitEffects::of_takeover(taken.newly_due);
-            if let Some(ringer) = ringer {
-                ringer.send(NotifyMessage::of(&after, false, &*commit_listener));
+            if let Some(notify_sender) = notify_sender {
+                notify_sender.send(NotifyMessage::of(&after, false, &*commit_listener));
             }
             if is_told_here {
                 after.notify_engine(&*commit_listener);
@@ -192,8 +199,8 @@ impl MembershipBackend for PostgresStore {
         })
     }
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
-        self.heartbeat.beat(beat)
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
+        self.heartbeat.heartbeat(heartbeat)
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {

@@ -55,10 +55,10 @@ pub(super) struct NodeHandle {
 }
 
 impl NodeHandle {
-    pub(super) fn new(server: Arc<Server>, writer_id: WriterId, pulse: Arc<WriterLease>) -> Self {
+    pub(super) fn new(server: Arc<Server>, writer_id: WriterId, writer_lease: Arc<WriterLease>) -> Self {
         let (lost, is_joining) = (AtomicI64::new(0), AtomicBool::new(false));
         let (writer_id, confirmed, session) = (Mutex::new(writer_id), Mutex::default(), Mutex::new(None));
-        Self { server, writer_id, confirmed, lost, is_joining, lease: pulse, session }
+        Self { server, writer_id, confirmed, lost, is_joining, lease: writer_lease, session }
     }
 
     /// Returns epoch and slot together, so that rows are written and ids assigned under the same identity.

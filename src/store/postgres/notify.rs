@@ -173,10 +173,10 @@ mod tests {
         let message = NotifyMessage { waiting: queues(1000), notices: true, ..NotifyMessage::default() };
         let words = message.text(i64::MAX);
         assert!(words.len() <= 8000 && words.len() > 7800);
-        let heard = NotifyMessage::parse(&words, 1).unwrap();
+        let parsed = NotifyMessage::parse(&words, 1).unwrap();
         assert!(
-            heard.notices
-                && heard.waiting.iter().all(|queue| message.waiting.get_key_value(queue.0) == Some(queue))
+            parsed.notices
+                && parsed.waiting.iter().all(|queue| message.waiting.get_key_value(queue.0) == Some(queue))
         );
     }
 

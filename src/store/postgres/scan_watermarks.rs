@@ -19,7 +19,7 @@ const FULL_SCAN_INTERVAL: Duration = Duration::from_secs(5);
 const SLOW_SCAN: Duration = Duration::from_millis(20);
 
 pub(super) struct ScanWatermarks {
-    pulse: Arc<WriterLease>,
+    writer_lease: Arc<WriterLease>,
     by_endpoint: Mutex<HashMap<EndpointId, Watermark>>,
     /// When the current search began.
     began_us: AtomicU64,
@@ -32,17 +32,17 @@ struct Watermark {
 }
 
 impl ScanWatermarks {
-    pub(super) fn new(pulse: Arc<WriterLease>) -> Self {
-        Self { pulse, by_endpoint: Mutex::default(), began_us: AtomicU64::new(0) }
+    pub(super) fn new(writer_lease: Arc<WriterLease>) -> Self {
+        Self { writer_lease, by_endpoint: Mutex::default(), began_us: AtomicU64::new(0) }
     }
 
     /// Notes the time at which a search begins.
     pub(super) fn begin(&self) {
-        self.began_us.store(self.pulse.now_us(), Relaxed);
+        self.began_us.store(self.writer_lease.now_us(), Relaxed);
     }
 
     fn is_over(&self, time: Duration, since_us: u64) -> bool {
-        Duration::from_micros(self.pulse.now_us().saturating_sub(since_us)) >= time
+        Duration::from_micros(self.writer_lease.now_us().saturating_sub(since_us)) >= time
     }
 
     fn by_endpoint(&self) -> MutexGuard<'_, HashMap<EndpointId, Watermark>> {
@@ -67,7 +67,7 @@ impl ScanWatermarks {
                 by_endpoint.insert(endpoint, Watermark { due, since_us });
             }
             (Some(due), None) if self.is_over(SLOW_SCAN, self.began_us.load(Relaxed)) => {
-                by_endpoint.insert(endpoint, Watermark { due, since_us: self.pulse.now_us() });
+                by_endpoint.insert(endpoint, Watermark { due, since_us: self.writer_lease.now_us() });
             }
             _ => {
                 by_endpoint.remove(&endpoint);

@@ -72,7 +72,7 @@ impl Session {
     pub(super) fn listen(
         server: &Server,
         patience: Duration,
-        heard: Option<UnboundedSender<String>>,
+        notifications: Option<UnboundedSender<String>>,
     ) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (client, mut connection) = runtime
@@ -80,9 +80,9 @@ impl Session {
             .map_err(|_| timed_out())??;
         runtime.spawn(async move {
             loop {
-                match (poll_fn(|context| connection.poll_message(context)).await, &heard) {
-                    (Some(Ok(AsyncMessage::Notification(said))), Some(heard)) => {
-                        let _ = heard.send(said.payload().to_owned());
+                match (poll_fn(|context| connection.poll_message(context)).await, &notifications) {
+                    (Some(Ok(AsyncMessage::Notification(said))), Some(notifications)) => {
+                        let _ = notifications.send(said.payload().to_owned());
                     }
                     (Some(Ok(_)), _) => {}
                     // The next caller gets the error that the connection is closed.

@@ -71,12 +71,12 @@ impl SqliteCommitLoop {
         session: Session,
         place: Arc<NodeHandle>,
         queue: Arc<CommandQueue>,
-        ringer: NotifySender,
+        notify_sender: NotifySender,
         commit_listener: Arc<dyn CommitListener>,
     ) -> Self {
-        let (session, epoch, pulse) = (Some(session), place.epoch(), place.lease.clone());
+        let (session, epoch, writer_lease) = (Some(session), place.epoch(), place.lease.clone());
         let (last, has_changes, busy_since_us, floors) =
-            (0, false, None, Arc::new(ScanWatermarks::new(pulse.clone())));
+            (0, false, None, Arc::new(ScanWatermarks::new(writer_lease.clone())));
         let unwell = BTreeSet::new();
         Self {
             server,
@@ -89,8 +89,8 @@ impl SqliteCommitLoop {
             busy_since_us,
             watermarks: floors,
             queue,
-            lease: pulse,
-            notify_sender: ringer,
+            lease: writer_lease,
+            notify_sender,
             commit_listener,
         }
     }

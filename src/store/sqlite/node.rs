@@ -306,11 +306,11 @@ impl MembershipBackend for SimNode {
         })
     }
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
         if self.identity.is_lost() {
             return Box::pin(std::future::ready(Ok(None)));
         }
-        self.run_now(self.epoch(), |tx| nodes::heartbeat(tx, &beat, tx.now))
+        self.run_now(self.epoch(), |tx| nodes::heartbeat(tx, &heartbeat, tx.now))
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {

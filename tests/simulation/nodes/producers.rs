@@ -124,8 +124,8 @@ impl Producers {
     }
 
     fn take_answers(&mut self, now: i64) {
-        let heard = std::mem::take(&mut *self.answers.lock().unwrap());
-        for (number, life, said) in heard {
+        let reply = std::mem::take(&mut *self.answers.lock().unwrap());
+        for (number, life, said) in reply {
             let wish = &mut self.wishes[number];
             let is_awaited = wish.asked.is_some_and(|(_, asked)| asked == life);
             match said {

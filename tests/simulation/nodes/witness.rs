@@ -109,8 +109,9 @@ pub(crate) fn note_shard(file: &Connection, endpoint: EndpointId) {
 pub(crate) fn report(town: &NodesEnv) {
     let file = town.file().connection();
     let mut sql = file.prepare_cached("DELETE FROM broken RETURNING rule, what").unwrap();
-    let heard = sql.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))).unwrap();
-    for (rule, what) in heard.map(Result::unwrap) {
+    let violations =
+        sql.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))).unwrap();
+    for (rule, what) in violations.map(Result::unwrap) {
         let promise = match rule.as_str() {
             "once" => Promise::Once,
             "sweep" => Promise::Sweep,

@@ -52,8 +52,8 @@ impl<D: Backend> ClusterStore for D {
         Box::pin(async move { reply.await.map(|(joined, _)| joined) })
     }
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<ClusterView>> {
-        self.membership().map_or_else(|| answer(Some(alone())), |membership| membership.heartbeat(beat))
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<ClusterView>> {
+        self.membership().map_or_else(|| answer(Some(alone())), |membership| membership.heartbeat(heartbeat))
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'_, Option<usize>> {
