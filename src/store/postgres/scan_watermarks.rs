@@ -49,19 +49,24 @@ impl ScanWatermarks {
         self.by_endpoint.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_fresh(&self, floor: &Watermark) -> bool {
-        !self.is_over(FULL_SCAN_INTERVAL, floor.since_us)
+    fn is_fresh(&self, watermark: &Watermark) -> bool {
+        !self.is_over(FULL_SCAN_INTERVAL, watermark.since_us)
     }
 
     pub(super) fn of(&self, endpoint: EndpointId) -> Option<Timestamp> {
-        self.by_endpoint().get(&endpoint).filter(|floor| self.is_fresh(floor)).map(|floor| floor.due)
+        self.by_endpoint()
+            .get(&endpoint)
+            .filter(|watermark| self.is_fresh(watermark))
+            .map(|watermark| watermark.due)
     }
 
     /// Stores that no due delivery waits before this; `None`: nothing is due at all.
     pub(super) fn record(&self, endpoint: EndpointId, due: Option<Timestamp>) {
         let mut by_endpoint = self.by_endpoint();
-        let since_us =
-            by_endpoint.get(&endpoint).filter(|floor| self.is_fresh(floor)).map(|floor| floor.since_us);
+        let since_us = by_endpoint
+            .get(&endpoint)
+            .filter(|watermark| self.is_fresh(watermark))
+            .map(|watermark| watermark.since_us);
         match (due, since_us) {
             (Some(due), Some(since_us)) => {
                 by_endpoint.insert(endpoint, Watermark { due, since_us });
@@ -101,32 +106,32 @@ mod tests {
     #[test]
     fn a_queue_is_searched_from_its_watermark_and_from_its_beginning_after_a_while() {
         let watch = Arc::new(FakeWatch::default());
-        let floors = ScanWatermarks::new(Arc::new(WriterLease::new(watch.clone())));
+        let watermarks = ScanWatermarks::new(Arc::new(WriterLease::new(watch.clone())));
         let (endpoint, at) = (EndpointId::from_i64(7), |ms| Some(Timestamp::from_millis(ms)));
-        assert_eq!(floors.of(endpoint), None);
-        floors.begin();
+        assert_eq!(watermarks.of(endpoint), None);
+        watermarks.begin();
         watch.0.store(19_999, Relaxed);
-        floors.record(endpoint, at(10));
-        assert_eq!(floors.of(endpoint), None, "that search was quick");
+        watermarks.record(endpoint, at(10));
+        assert_eq!(watermarks.of(endpoint), None, "that search was quick");
         watch.0.store(20_000, Relaxed);
-        floors.record(endpoint, at(10));
+        watermarks.record(endpoint, at(10));
         watch.0.store(5_019_999, Relaxed);
-        floors.begin();
-        floors.record(endpoint, at(20));
-        assert_eq!(floors.of(endpoint), at(20));
-        assert_eq!(floors.of(EndpointId::from_i64(8)), None);
+        watermarks.begin();
+        watermarks.record(endpoint, at(20));
+        assert_eq!(watermarks.of(endpoint), at(20));
+        assert_eq!(watermarks.of(EndpointId::from_i64(8)), None);
         // A new watermark does not delay the full search.
         watch.0.store(5_020_000, Relaxed);
-        assert_eq!(floors.of(endpoint), None);
-        floors.begin();
+        assert_eq!(watermarks.of(endpoint), None);
+        watermarks.begin();
         watch.0.store(5_040_000, Relaxed);
-        floors.record(endpoint, at(5));
-        assert_eq!(floors.of(endpoint), at(5));
-        floors.record(endpoint, None);
-        assert_eq!(floors.of(endpoint), None);
-        floors.record(endpoint, at(30));
-        assert_eq!(floors.of(endpoint), at(30));
-        floors.clear();
-        assert_eq!(floors.of(endpoint), None);
+        watermarks.record(endpoint, at(5));
+        assert_eq!(watermarks.of(endpoint), at(5));
+        watermarks.record(endpoint, None);
+        assert_eq!(watermarks.of(endpoint), None);
+        watermarks.record(endpoint, at(30));
+        assert_eq!(watermarks.of(endpoint), at(30));
+        watermarks.clear();
+        assert_eq!(watermarks.of(endpoint), None);
     }
 }

@@ -77,12 +77,12 @@ impl<'a> Transaction<'a> {
     pub(super) fn begin_at(
         session: &'a Session,
         writer_id: WriterId,
-        floors: Arc<ScanWatermarks>,
+        watermarks: Arc<ScanWatermarks>,
         first: &str,
         locks: &Locks,
     ) -> Result<(Self, usize)> {
         let mut tx = Self::new(session, writer_id.epoch);
-        (tx.writer_id, tx.watermarks) = (Some(writer_id), Some(floors));
+        (tx.writer_id, tx.watermarks) = (Some(writer_id), Some(watermarks));
         let (opening, wanted) = (begin_sql(session, first)?, LockRequest::of(locks));
         let params = wanted.params();
         let asked: Vec<_> =
@@ -114,12 +114,12 @@ impl<'a> Transaction<'a> {
 
     fn new(session: &'a Session, epoch: i64) -> Self {
         let (held, late, version) = (RefCell::default(), RefCell::default(), Cell::new(None));
-        let (writer_id, floors, has_failed) = (None, None, Cell::new(false));
+        let (writer_id, watermarks, has_failed) = (None, None, Cell::new(false));
         Self {
             session,
             epoch,
             writer_id,
-            watermarks: floors,
+            watermarks,
             held,
             locked_later: late,
             version,
@@ -344,18 +344,18 @@ impl Sql for Transaction<'_> {
     }
 
     fn start_queue_search(&self) {
-        if let Some(floors) = &self.watermarks {
-            floors.begin();
+        if let Some(watermarks) = &self.watermarks {
+            watermarks.begin();
         }
     }
 
     fn search_start(&self, endpoint: EndpointId) -> Option<Timestamp> {
-        self.watermarks.as_ref().and_then(|floors| floors.of(endpoint))
+        self.watermarks.as_ref().and_then(|watermarks| watermarks.of(endpoint))
     }
 
     fn set_search_start(&self, endpoint: EndpointId, from: Option<Timestamp>) {
-        if let Some(floors) = &self.watermarks {
-            floors.record(endpoint, from);
+        if let Some(watermarks) = &self.watermarks {
+            watermarks.record(endpoint, from);
         }
     }
 

@@ -75,7 +75,7 @@ impl SqliteCommitLoop {
         commit_listener: Arc<dyn CommitListener>,
     ) -> Self {
         let (session, epoch, writer_lease) = (Some(session), place.epoch(), place.lease.clone());
-        let (last, has_changes, busy_since_us, floors) =
+        let (last, has_changes, busy_since_us, watermarks) =
             (0, false, None, Arc::new(ScanWatermarks::new(writer_lease.clone())));
         let unwell = BTreeSet::new();
         Self {
@@ -87,7 +87,7 @@ impl SqliteCommitLoop {
             has_changes,
             unhealthy: unwell,
             busy_since_us,
-            watermarks: floors,
+            watermarks,
             queue,
             lease: writer_lease,
             notify_sender,
@@ -167,8 +167,9 @@ impl SqliteCommitLoop {
         let fence = format!(
             "{alone}UPDATE writer_batches SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING 1"
         );
-        let floors = self.watermarks.clone();
-        let (tx, counted) = match Transaction::begin_at(self.session()?, writer_id, floors, &fence, locks) {
+        let watermarks = self.watermarks.clone();
+        let (tx, counted) = match Transaction::begin_at(self.session()?, writer_id, watermarks, &fence, locks)
+        {
             Err(error) if is_cold && is_busy(&error) => return Err(Error::Busy),
             begun => begun?,
         };
@@ -299,7 +300,7 @@ pub(super) fn may_succeed_later(error: &Error) -> bool {
 }
 
 impl BatchWriter for SqliteCommitLoop {
-    fn portions(&self, batch: Vec<Box<dyn Command>>) -> Vec<Vec<Box<dyn Command>>> {
+    fn parts(&self, batch: Vec<Box<dyn Command>>) -> Vec<Vec<Box<dyn Command>>> {
         split_batch(batch, &self.unhealthy)
     }
 

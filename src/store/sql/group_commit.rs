@@ -44,7 +44,7 @@ pub(in crate::store) trait BatchWriter {
     }
 
     /// Splits a batch into the transactions it is written in, one after the other.
-    fn portions(&self, batch: Vec<Box<dyn Command>>) -> Vec<Vec<Box<dyn Command>>> {
+    fn parts(&self, batch: Vec<Box<dyn Command>>) -> Vec<Vec<Box<dyn Command>>> {
         vec![batch]
     }
 
@@ -123,8 +123,8 @@ impl<S: BatchWriter> GroupCommit<S> {
         }
         let size = batch.len();
         let started = self.watch.started();
-        let portions = self.store.portions(batch);
-        if self.commit_each(portions, started).is_ok() {
+        let parts = self.store.parts(batch);
+        if self.commit_each(parts, started).is_ok() {
             self.watch.committed(started, size);
             CommitResult::Committed(size)
         } else {
@@ -132,13 +132,13 @@ impl<S: BatchWriter> GroupCommit<S> {
         }
     }
 
-    fn commit_each(&mut self, portions: Vec<Vec<Box<dyn Command>>>, started: u64) -> Result<(), Failure> {
+    fn commit_each(&mut self, parts: Vec<Vec<Box<dyn Command>>>, started: u64) -> Result<(), Failure> {
         let mut done = Ok(());
-        for portion in portions {
+        for part in parts {
             match &done {
                 // After the store failed, the remaining portions are not tried.
-                Err(Failure::Store(error)) => self.give_back(portion, error),
-                _ => done = self.commit(portion, started).and(done),
+                Err(Failure::Store(error)) => self.give_back(part, error),
+                _ => done = self.commit(part, started).and(done),
             }
         }
         done
