@@ -82,7 +82,7 @@ impl ContractView {
 
 impl TimelineView {
     fn of(contract: &Contract) -> Self {
-        let Timeline { attempts, certain_attempts: certain, ends: endings } = contract.timeline();
+        let Timeline { attempts, certain_attempts: certain, ends: timeline_ends } = contract.timeline();
         let attempt = |(place, at): (usize, &TimeWindow)| AttemptTimeView {
             number: place + 1,
             at: at.to_string(),
@@ -99,7 +99,7 @@ impl TimelineView {
         };
         Self {
             attempts: attempts.iter().enumerate().map(attempt).collect(),
-            ends: endings.iter().map(end).collect(),
+            ends: timeline_ends.iter().map(end).collect(),
         }
     }
 }

@@ -26,9 +26,9 @@ pub(super) fn describe(contract: &Contract) -> Vec<(&'static str, Vec<String>)> 
     all.into_iter().filter(|(_, sentences)| !sentences.is_empty()).collect()
 }
 
-pub(super) fn endings(contract: &Contract) -> String {
-    let endings: Vec<_> = contract.timeline().ends.iter().map(ToString::to_string).collect();
-    endings.join(" or ")
+pub(super) fn ends(contract: &Contract) -> String {
+    let ends: Vec<_> = contract.timeline().ends.iter().map(ToString::to_string).collect();
+    ends.join(" or ")
 }
 
 /// The name of a state, and the contract's name for it where that differs.
@@ -155,7 +155,7 @@ fn attempts(contract: &Contract) -> Vec<String> {
         "{} attempts; waits from the end of a failed one: {}{jitter}; then {}.",
         contract.timeline().attempts.len(),
         if waits.is_empty() { "none".into() } else { waits.join(" ") },
-        endings(contract)
+        ends(contract)
     )];
     if let Some(wait) = retry.final_wait {
         said.push(format!("The last {} are a wait without an attempt.", humanize_duration(wait)));

@@ -65,7 +65,7 @@ pub(in crate::cli) fn markdown() -> anyhow::Result<String> {
             contract.description,
             attempts.len(),
             attempts.join(", "),
-            describe::endings(contract)
+            describe::ends(contract)
         );
     }
     for contract in &contracts {

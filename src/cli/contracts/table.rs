@@ -12,7 +12,7 @@ pub(super) fn all_contracts(contracts: &[Contract]) -> String {
         rows.push([
             contract.name.clone(),
             timeline.attempts.len().to_string(),
-            describe::endings(contract),
+            describe::ends(contract),
             attempts.join(" "),
         ]);
     }

@@ -105,8 +105,8 @@ mod tests {
     fn described(contract: &Contract) -> String {
         let timeline = contract.timeline();
         let attempts: Vec<_> = timeline.attempts.iter().map(ToString::to_string).collect();
-        let endings: Vec<_> = timeline.ends.iter().map(ToString::to_string).collect();
-        format!("{}; {}", attempts.join(" "), endings.join(" or "))
+        let ends: Vec<_> = timeline.ends.iter().map(ToString::to_string).collect();
+        format!("{}; {}", attempts.join(" "), ends.join(" or "))
     }
 
     fn varied(retry: &Value) -> Contract {

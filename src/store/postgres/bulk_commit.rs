@@ -22,7 +22,7 @@ pub(super) fn apply_all(
     batch: &mut [Box<dyn Command>],
 ) -> Result<CommitTail> {
     let mut gathered =
-        BulkWriter { writer_id, accepted: BulkAccept::default(), endings: BulkComplete::default() };
+        BulkWriter { writer_id, accepted: BulkAccept::default(), ends: BulkComplete::default() };
     for place in 0..batch.len() {
         gathered.add(tx, batch, place)?;
     }
@@ -54,7 +54,7 @@ impl CommitTail {
 struct BulkWriter {
     writer_id: WriterId,
     accepted: BulkAccept,
-    endings: BulkComplete,
+    ends: BulkComplete,
 }
 
 impl BulkWriter {
@@ -68,12 +68,12 @@ impl BulkWriter {
                 Ok(())
             }
             BulkOp::Record(recording) => {
-                if self.endings.has(recording.delivery()) {
+                if self.ends.has(recording.delivery()) {
                     self.write(tx, batch)?;
                 }
                 let BulkOp::Record(recording) = batch[place].bulk_op() else { return Ok(()) };
                 match recording.as_simple_delivery(tx.epoch(), |endpoint| !tx.has_health(endpoint)) {
-                    Some(delivery) => self.endings.push(place, recording, delivery),
+                    Some(delivery) => self.ends.push(place, recording, delivery),
                     // Order does not matter here: an endpoint whose health such a command may change has no simple commands
                     // in the batch.
                     None => batch[place].apply(tx),
@@ -117,7 +117,7 @@ impl BulkWriter {
         tx: &Transaction<'_>,
         batch: &mut [Box<dyn Command>],
     ) -> Result<Option<NewEventRows>> {
-        let (ended, claims) = (self.endings.rows(), self.accepted.claims(batch)?);
+        let (ended, claims) = (self.ends.rows(), self.accepted.claims(batch)?);
         let (of_ended, of_claims) = (Vec::from_iter(&ended), Vec::from_iter(&claims));
         let queue = params![-tx.epoch()];
         let record = ended.is_some().then_some(Statement::Query(&RECORD, queue, &of_ended));
@@ -128,7 +128,7 @@ impl BulkWriter {
             && let Some(answer) = answers.next()
         {
             let recorded: HashSet<DeliveryId> = answer.read(|row| row.get(0))?;
-            self.endings.set_results(|delivery| recorded.contains(&delivery), batch);
+            self.ends.set_results(|delivery| recorded.contains(&delivery), batch);
         }
         let lost = match (&claims, answers.next()) {
             (Some(claims), Some(answer)) => bulk_accept::events_without_keys(tx, claims, answer.count)?,

@@ -30,7 +30,7 @@ const FAIL_UNLESS_ALL_LEASED: &str = ", CAST(CASE (SELECT count(*) FROM ended) -
 /// Optional parts of a batch.
 #[derive(Clone, Copy)]
 struct BatchParts {
-    endings: bool,
+    ends: bool,
     keys: bool,
     accepted: bool,
 }
@@ -39,7 +39,7 @@ struct BatchParts {
 static STATEMENTS: LazyLock<[String; 8]> = LazyLock::new(|| {
     std::array::from_fn(|number| {
         let has = |part: usize| number & part != 0;
-        statement(BatchParts { endings: has(1), keys: has(2), accepted: has(4) })
+        statement(BatchParts { ends: has(1), keys: has(2), accepted: has(4) })
     })
 });
 
@@ -55,7 +55,7 @@ fn statement(parts: BatchParts) -> String {
         format!("INSERT INTO statistics_log (document) SELECT added.* FROM {IF_COUNTED}{added} AS added");
     let (mut steps, mut answer) = (vec![format!("logged AS ({log})")], "");
     let mut counts_if = vec!["epoch = CAST(?1 AS bigint) AND writer = 0 AND batch = ?2".to_owned()];
-    if parts.endings {
+    if parts.ends {
         let endpoints = format!("ANY (CAST(?{} AS bigint[]))", take(1));
         let unwell = format!("SELECT 1 FROM health h WHERE h.endpoint = {endpoints} AND {IS_UNHEALTHY}");
         counts_if.push(format!("NOT EXISTS ({unwell})"));
@@ -102,7 +102,7 @@ impl SimpleBatch {
         if batch.iter_mut().any(|work| matches!(work.bulk_op(), BulkOp::NotBulk)) {
             return Ok(None);
         }
-        let (mut accepted, mut endings) = (BulkAccept::default(), BulkComplete::default());
+        let (mut accepted, mut ends) = (BulkAccept::default(), BulkComplete::default());
         for (place, work) in batch.iter_mut().enumerate() {
             match work.bulk_op() {
                 BulkOp::Accept(accept) => {
@@ -115,17 +115,17 @@ impl SimpleBatch {
                         accepted.push((place, number), new);
                     }
                 }
-                BulkOp::Record(recording) if !endings.has(recording.delivery()) => {
+                BulkOp::Record(recording) if !ends.has(recording.delivery()) => {
                     let Some(delivery) = recording.as_simple_delivery(writer_id.epoch, |_| true) else {
                         return Ok(None);
                     };
-                    endings.push(place, recording, delivery)?;
+                    ends.push(place, recording, delivery)?;
                 }
                 BulkOp::Nothing => {}
                 _ => return Ok(None),
             }
         }
-        let ended = match endings.rows() {
+        let ended = match ends.rows() {
             None => None,
             Some(ended) => {
                 let mut well = ColumnRows::new(ENDPOINTS);
@@ -135,7 +135,7 @@ impl SimpleBatch {
         };
         let (claims, accepted) =
             (accepted.claims(batch)?, accepted.new_rows(writer_id, batch, &HashSet::new())?);
-        endings.set_results(|_| true, batch);
+        ends.set_results(|_| true, batch);
         let mut added = ColumnRows::new(DOCUMENTS);
         added_by(batch)?.iter().try_for_each(|document| added.push(params![document]))?;
         Ok(Some(Self { added, ended, claims, accepted }))

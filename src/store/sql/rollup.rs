@@ -94,7 +94,7 @@ struct MinuteCounters(BTreeMap<(AppId, Option<EndpointId>, String, Timestamp), C
 
 impl MinuteCounters {
     fn add(&mut self, line: LogLine) {
-        let (app, endpoint, event_type, minute, counts, last_ok, latency, endings) = line;
+        let (app, endpoint, event_type, minute, counts, last_ok, latency, ends) = line;
         let minute = Timestamp::from_millis(minute * 60_000);
         let [events, ok, failed, delivered, dead, dead_local, expired, total_us] = counts;
         let sums = Counters {
@@ -107,7 +107,7 @@ impl MinuteCounters {
             expired,
             total_us,
             latency: latency.into_iter().collect(),
-            result_counts: endings.into_iter().collect(),
+            result_counts: ends.into_iter().collect(),
             last_ok_at: last_ok.map(|after| Timestamp::from_millis(minute.as_millis() + after)),
         };
         let key = (AppId::from_i64(app), endpoint.map(EndpointId::from_i64), event_type, minute);
