@@ -108,12 +108,12 @@ impl StartedNode {
         let address = listener.local_addr()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-        let (directory, metrics) = (Arc::new(ConfigCache::default()), Arc::new(Metrics::default()));
+        let (config_cache, metrics) = (Arc::new(ConfigCache::default()), Arc::new(Metrics::default()));
         let node_state = Arc::new(initial_node_state(&settings.store));
         let (queues, events) =
-            EndpointQueues::new(engine_limits(settings), directory.clone(), node_state.clone());
+            EndpointQueues::new(engine_limits(settings), config_cache.clone(), node_state.clone());
         let streams = Arc::new(Streams::default());
-        let commit_listener = LiveUpdateListener::new(queues.clone(), streams.clone(), directory.clone());
+        let commit_listener = LiveUpdateListener::new(queues.clone(), streams.clone(), config_cache.clone());
         let store = open_store::open(settings, Arc::new(commit_listener), &metrics).await?;
         let ledger = Arc::new(LiveUpdateStore::new(store.clone(), streams.clone()));
         let joined = open_store::join(settings, &*store, &*clock).await?;
@@ -134,7 +134,7 @@ impl StartedNode {
         };
         let client = http_client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::ServiceDeps {
-            config_cache: directory.clone(),
+            config_cache: config_cache.clone(),
             delivery_store: ledger.clone(),
             config_store: store.clone(),
             query_store: store.clone(),
@@ -173,7 +173,7 @@ impl StartedNode {
             queues,
             queue_events: events,
             delivery_worker: DeliveryWorker {
-                config_cache: directory,
+                config_cache,
                 delivery_store: ledger,
                 http_sender: client,
                 clock,

@@ -88,7 +88,7 @@ pub struct QueueEvents {
 impl EndpointQueues {
     pub fn new(
         limits: EngineLimits,
-        directory: Arc<ConfigCache>,
+        config_cache: Arc<ConfigCache>,
         node_state: Arc<NodeLease>,
     ) -> (Arc<Self>, QueueEvents) {
         let (ready_sender, ready) = mpsc::unbounded_channel();
@@ -113,7 +113,7 @@ impl EndpointQueues {
             blocked: Mutex::default(),
             shares: Mutex::default(),
             limits,
-            config_cache: directory,
+            config_cache,
             context: Arc::new(around),
             refills: scheduler,
             inspections: Arc::default(),

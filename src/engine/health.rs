@@ -52,7 +52,7 @@ impl HealthWorker {
         cluster_store: Arc<dyn ClusterStore>,
         every: Duration,
     ) -> Result<Self, StoreError> {
-        let DeliveryWorker { config_cache: directory, outage_detector: blame, clock, .. } = delivery_worker;
+        let DeliveryWorker { config_cache, outage_detector: blame, clock, .. } = delivery_worker;
         let now = clock.now();
         let standing = cluster_store.health_bootstrap(now).await?;
         blame.start(standing.adjusted_time, every * INTERVALS_MISSED_MAX, now);
@@ -62,11 +62,11 @@ impl HealthWorker {
         for (endpoint, paused) in standing.paused {
             queues.resume_pause(endpoint, paused, now);
         }
-        for endpoint in standing.healthy.into_iter().filter_map(|id| directory.endpoint(id)) {
+        for endpoint in standing.healthy.into_iter().filter_map(|id| config_cache.endpoint(id)) {
             blame.restore_answered_host(endpoint.record.app, endpoint.target.host(), now);
         }
         Ok(Self {
-            config_cache: directory.clone(),
+            config_cache: config_cache.clone(),
             cluster_store,
             clock: clock.clone(),
             outage_detector: blame.clone(),

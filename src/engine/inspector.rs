@@ -119,9 +119,9 @@ impl Inspector {
 
     /// Runs an inspection. `None` if the endpoint is gone, or goes away meanwhile: its row is cancelled already.
     async fn inspect(&self, inspection: &Inspection) -> Option<InspectionReport> {
-        let directory = &self.delivery_worker.config_cache;
-        let endpoint = directory.endpoint(inspection.endpoint)?;
-        let app = directory.app_by_id(inspection.app)?.app();
+        let config_cache = &self.delivery_worker.config_cache;
+        let endpoint = config_cache.endpoint(inspection.endpoint)?;
+        let app = config_cache.app_by_id(inspection.app)?.app();
         let mut judge = InspectionEvaluator::new(&endpoint.contract);
         if inspection.kind == InspectionKind::Inspect {
             let mut random = [0; 32];
@@ -136,11 +136,11 @@ impl Inspector {
             let subject =
                 subject.map_err(|error| judge.record_unsendable(InspectionProbe::Correct, &error)).ok();
             for probe in InspectionProbe::ALL.into_iter().skip(usize::from(subject.is_none())) {
-                directory.endpoint(inspection.endpoint)?;
+                config_cache.endpoint(inspection.endpoint)?;
                 self.probe(&endpoint, subject.as_ref(), probe, &mut judge).await;
             }
         }
-        directory.endpoint(inspection.endpoint)?;
+        config_cache.endpoint(inspection.endpoint)?;
         let health = match &endpoint.health_url {
             None => None,
             Some(target) => Some(self.health(&endpoint, target, inspection.id).await),

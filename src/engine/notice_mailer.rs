@@ -215,7 +215,7 @@ impl NoticeMailer {
         let to = to.ok_or("the app has no contact_email, and operator_email is not set")?;
         let desk = EmailRenderer {
             app: &app,
-            directory: &self.config_cache,
+            config_cache: &self.config_cache,
             public_url: post.public_url.as_deref(),
         };
         let letter = desk.render(notices, to, now).ok_or("there is nothing to tell")?;

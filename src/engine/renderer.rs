@@ -55,13 +55,13 @@ impl Renderer {
     /// contract names the version.
     pub(super) async fn payload(
         &self,
-        directory: &ConfigCache,
+        config_cache: &ConfigCache,
         event: &Event,
         endpoint: &Endpoint,
     ) -> Result<Payload, RenderError> {
         let Some(pinned) = &endpoint.record.settings.payload_version else {
             let is_named = body::contains_payload_version(&endpoint.contract);
-            let newest = || directory.catalogue().newest(&event.event_type).cloned();
+            let newest = || config_cache.catalogue().newest(&event.event_type).cloned();
             return Ok(Payload { converted: None, version: is_named.then(newest).flatten() });
         };
         let as_published = |version: Arc<str>| Payload { converted: None, version: Some(version) };
@@ -69,7 +69,7 @@ impl Renderer {
         if event.event_type == TEST_EVENT_TYPE || event.data.is_empty() {
             return Ok(as_published(pinned.as_str().into()));
         }
-        let version = match directory.catalogue().pinned(&event.event_type, pinned)? {
+        let version = match config_cache.catalogue().pinned(&event.event_type, pinned)? {
             PinnedVersion::AsPublished(version) => return Ok(as_published(version)),
             PinnedVersion::Converted(version) => version,
         };

@@ -237,16 +237,16 @@ impl DeliveryStore for LiveUpdateStore {
 pub struct LiveUpdateListener {
     commit_listener: Arc<dyn CommitListener>,
     watchers: Arc<dyn UpdateSink>,
-    directory: Arc<ConfigCache>,
+    config_cache: Arc<ConfigCache>,
 }
 
 impl LiveUpdateListener {
     pub fn new(
         commit_listener: Arc<dyn CommitListener>,
         watchers: Arc<dyn UpdateSink>,
-        directory: Arc<ConfigCache>,
+        config_cache: Arc<ConfigCache>,
     ) -> Self {
-        Self { commit_listener, watchers, directory }
+        Self { commit_listener, watchers, config_cache }
     }
 }
 
@@ -270,7 +270,8 @@ impl CommitListener for LiveUpdateListener {
 
     fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
         self.commit_listener.endpoint_disabled(endpoint, off, revision);
-        if let Some(known) = self.directory.endpoint(endpoint).filter(|_| self.watchers.has_subscribers()) {
+        if let Some(known) = self.config_cache.endpoint(endpoint).filter(|_| self.watchers.has_subscribers())
+        {
             self.watchers.publish(LiveUpdate::endpoint(known.record.app, endpoint));
         }
     }

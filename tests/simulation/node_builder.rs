@@ -23,7 +23,7 @@ const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 pub(crate) struct NodeBuilder<S> {
     pub(crate) store: Arc<S>,
-    pub(crate) directory: Arc<ConfigCache>,
+    pub(crate) config_cache: Arc<ConfigCache>,
     pub(crate) node_state: Arc<NodeLease>,
     pub(crate) queues: Arc<EndpointQueues>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -43,7 +43,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
     pub(crate) fn service(&self) -> Service {
         let store = &self.store;
         Service::new(ServiceDeps {
-            config_cache: self.directory.clone(),
+            config_cache: self.config_cache.clone(),
             delivery_store: store.clone(),
             config_store: store.clone(),
             query_store: store.clone(),
@@ -69,7 +69,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
             queues: self.queues.clone(),
             queue_events: events,
             delivery_worker: DeliveryWorker {
-                config_cache: self.directory.clone(),
+                config_cache: self.config_cache.clone(),
                 delivery_store: tools.ledger,
                 http_sender: tools.carrier,
                 clock: self.clock.clone(),

@@ -50,7 +50,7 @@ pub(crate) struct ServiceAccess {
     pub(crate) life: u32,
     pub(crate) service: Arc<Service>,
     pub(crate) queues: Arc<EndpointQueues>,
-    pub(crate) directory: Arc<ConfigCache>,
+    pub(crate) config_cache: Arc<ConfigCache>,
 }
 
 impl ServiceAccess {
@@ -66,7 +66,7 @@ impl ServiceAccess {
         let mut differing = Vec::new();
         for (id, stored) in stored {
             let known = self
-                .directory
+                .config_cache
                 .endpoint(id)
                 .map(|endpoint| (endpoint.record.revision, endpoint.record.disabled.is_some()));
             if known != Some(stored) {
@@ -82,7 +82,7 @@ impl ServiceAccess {
 impl Process {
     /// Starts a process on the world's disk. It can be called when it is ready.
     pub(crate) fn start(world: &Arc<SimulationEnv>) {
-        let directory = Arc::new(ConfigCache::default());
+        let config_cache = Arc::new(ConfigCache::default());
         let plan = &world.plan;
         let limits = EngineLimits {
             deliveries_in_flight_max: plan.permits,
@@ -91,7 +91,7 @@ impl Process {
             limits: world.sabotage.ceilings(plan.limits.node),
         };
         let (queues, events) =
-            EndpointQueues::new(limits, directory.clone(), Arc::new(NodeLease::single_node()));
+            EndpointQueues::new(limits, config_cache.clone(), Arc::new(NodeLease::single_node()));
         let notified = Arc::new(Notify::new());
         let wake = {
             let notified = notified.clone();
@@ -125,7 +125,7 @@ impl Process {
             process: process.clone(),
             store: Arc::new(store),
             queues,
-            directory,
+            config_cache,
             stop,
         };
         process.spawn(parts.run(events));
@@ -229,7 +229,7 @@ struct ProcessStart {
     process: Arc<Process>,
     store: Arc<SqliteStore>,
     queues: Arc<EndpointQueues>,
-    directory: Arc<ConfigCache>,
+    config_cache: Arc<ConfigCache>,
     stop: Shutdown,
 }
 
@@ -259,7 +259,7 @@ impl ProcessStart {
         };
         Ok(NodeBuilder {
             store: store.clone(),
-            directory: self.directory.clone(),
+            config_cache: self.config_cache.clone(),
             node_state: Arc::new(NodeLease::single_node()),
             queues: self.queues.clone(),
             clock: world.clock.clone(),
@@ -294,12 +294,12 @@ impl ProcessStart {
     }
 
     fn publish_access(self, service: Arc<Service>, engine: Engine) {
-        let Self { world, process, queues, directory, stop, .. } = self;
+        let Self { world, process, queues, config_cache, stop, .. } = self;
         service.readiness().start_accepting();
         let life = process.number;
         world.journal().lives[life as usize].ready_at = Some(world.clock.now());
         if !stop.is_graceful() {
-            world.state().office = Some(Arc::new(ServiceAccess { life, service, queues, directory }));
+            world.state().office = Some(Arc::new(ServiceAccess { life, service, queues, config_cache }));
             world.opened.notify_waiters();
         }
         let owner = process.clone();

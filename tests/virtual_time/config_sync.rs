@@ -113,7 +113,7 @@ struct SecondNode {
     service: Arc<Service>,
     told: Arc<ChangesStore>,
     node_state: Arc<NodeLease>,
-    directory: Arc<ConfigCache>,
+    config_cache: Arc<ConfigCache>,
     hands: Arc<RecordingPermits>,
     following: AbortHandle,
 }
@@ -126,10 +126,10 @@ impl Drop for SecondNode {
 
 impl SecondNode {
     async fn start(stage: &Fixture) -> Self {
-        let (node_state, directory) = (Arc::<NodeLease>::default(), Arc::<ConfigCache>::default());
+        let (node_state, config_cache) = (Arc::<NodeLease>::default(), Arc::<ConfigCache>::default());
         let told = Arc::new(ChangesStore { store: stage.store.clone(), changes: Mutex::default() });
         let desk = NodeBuilder {
-            config_cache: directory.clone(),
+            config_cache: config_cache.clone(),
             store: stage.store.clone(),
             cluster: told.clone(),
             node_state: node_state.clone(),
@@ -142,7 +142,7 @@ impl SecondNode {
         let following = service.clone();
         let following =
             tokio::spawn(async move { following.sync_config(&Notify::new()).await }).abort_handle();
-        Self { service, told, node_state, directory, hands, following }
+        Self { service, told, node_state, config_cache, hands, following }
     }
 
     /// Makes these changes known and waits until they are followed, which takes up to a second.
@@ -215,11 +215,11 @@ async fn changes_that_the_store_lost_are_undone() {
     let second = SecondNode::start(&stage).await;
     let (id, stored) = (stage.entry.endpoint("ep").unwrap().id(), second.url("ep"));
     let lose_two = || {
-        let known = second.directory.endpoint(id).unwrap();
+        let known = second.config_cache.endpoint(id).unwrap();
         let mut lost = Endpoint::clone(&known);
         lost.record.revision += 2;
         lost.record.settings.url = "https://lost.example/".into();
-        assert!(second.directory.put_endpoint(Arc::new(lost)));
+        assert!(second.config_cache.put_endpoint(Arc::new(lost)));
     };
     lose_two();
     second.apply(&stage, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;

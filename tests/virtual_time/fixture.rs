@@ -234,20 +234,14 @@ async fn start(
     receiver: Arc<Receiver>,
     post: Option<MailSettings>,
 ) -> StartedProcess {
-    let directory = Arc::new(ConfigCache::default());
+    let config_cache = Arc::new(ConfigCache::default());
     let node_state = Arc::new(NodeLease::single_node());
-    let (queues, events) = EndpointQueues::new(LIMITS, directory.clone(), node_state.clone());
+    let (queues, events) = EndpointQueues::new(LIMITS, config_cache.clone(), node_state.clone());
     let (store, writer) = store(disk, queues.clone());
     let joined = store.join(clock.now()).await.unwrap();
     let ids = IdGenerator::new(joined.slot, joined.newest_id);
-    let desk = NodeBuilder {
-        config_cache: directory,
-        store: store.clone(),
-        cluster: store.clone(),
-        node_state,
-        clock,
-        ids,
-    };
+    let desk =
+        NodeBuilder { config_cache, store: store.clone(), cluster: store.clone(), node_state, clock, ids };
     let service = desk.service(queues.clone());
     service.load_config(None).await.unwrap();
     service.readiness().start_accepting();

@@ -110,8 +110,8 @@ impl TwoNodes {
     }
 
     async fn node(&self) -> Node {
-        let (directory, node_state) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
-        let (queues, events) = EndpointQueues::new(LIMITS, directory.clone(), node_state.clone());
+        let (config_cache, node_state) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
+        let (queues, events) = EndpointQueues::new(LIMITS, config_cache.clone(), node_state.clone());
         let notified = Arc::new(Notify::new());
         let notify = notified.clone();
         let wake = Box::new(move || notify.notify_one());
@@ -123,7 +123,7 @@ impl TwoNodes {
         node_state.join(joined.epoch);
         let ledger = store.clone();
         let desk = NodeBuilder {
-            config_cache: directory,
+            config_cache,
             store: store.clone(),
             cluster: store,
             node_state: node_state.clone(),

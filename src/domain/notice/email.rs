@@ -27,7 +27,7 @@ pub struct Email {
 /// The renderer of mails about one app.
 pub struct EmailRenderer<'a> {
     pub app: &'a App,
-    pub directory: &'a ConfigCache,
+    pub config_cache: &'a ConfigCache,
     /// The dashboard's URL, without a slash at the end.
     pub public_url: Option<&'a str>,
 }
@@ -170,11 +170,11 @@ impl EmailRenderer<'_> {
     }
 
     fn uid(&self, id: EndpointId) -> String {
-        self.directory.endpoint(id).map_or_else(|| id.to_string(), |known| known.record.uid.clone())
+        self.config_cache.endpoint(id).map_or_else(|| id.to_string(), |known| known.record.uid.clone())
     }
 
     fn endpoint(&self, id: EndpointId) -> String {
-        match self.directory.endpoint(id) {
+        match self.config_cache.endpoint(id) {
             Some(known) => {
                 format!("{}, {}", known.record.uid, one_line(&known.record.settings.url, LINE_CHARS_MAX))
             }

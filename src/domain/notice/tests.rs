@@ -24,11 +24,11 @@ fn app(name: &str) -> App {
     App { id: APP, uid: "bakery".into(), settings, created_at: NOW, updated_at: NOW }
 }
 
-fn directory(app: &App, url: &str) -> ConfigCache {
-    let directory = ConfigCache::default();
-    directory.put_app(app.clone(), AppRules::MISSING_CONTRACT);
+fn config_cache(app: &App, url: &str) -> ConfigCache {
+    let config_cache = ConfigCache::default();
+    config_cache.put_app(app.clone(), AppRules::MISSING_CONTRACT);
     let contract = Arc::new(fixtures::standard());
-    directory.put_endpoint(Arc::new(Endpoint {
+    config_cache.put_endpoint(Arc::new(Endpoint {
         record: EndpointRecord {
             id: ENDPOINT,
             app: APP,
@@ -53,7 +53,7 @@ fn directory(app: &App, url: &str) -> ConfigCache {
         tls: None,
         https_only: true,
     }));
-    directory
+    config_cache
 }
 
 fn notice(kind: NoticeKind, text: &str) -> Notice {
@@ -76,8 +76,8 @@ fn notice(kind: NoticeKind, text: &str) -> Notice {
 }
 
 fn written(app: &App, notices: &[Notice], public_url: Option<&str>) -> Email {
-    let directory = directory(app, "https://hooks.bakery.example/in");
-    let desk = EmailRenderer { app, directory: &directory, public_url };
+    let config_cache = config_cache(app, "https://hooks.bakery.example/in");
+    let desk = EmailRenderer { app, config_cache: &config_cache, public_url };
     desk.render(notices, "ops@bakery.example".into(), NOW).unwrap()
 }
 
@@ -232,11 +232,11 @@ fn a_digest_counts_by_endpoint_and_never_grows_beyond_its_limit() {
 #[test]
 fn webhook_data_of_a_notice_names_all_its_objects() {
     let app = app("A");
-    let directory = directory(&app, "https://hooks.bakery.example/in");
+    let config_cache = config_cache(&app, "https://hooks.bakery.example/in");
     let mut told = notice(NoticeKind::DeliveryDead, "It is dead.");
     told.delivery = Some(DeliveryId::from_i64(51));
     told.event = Some(EventRef::of(&event("order.paid")));
-    let data = webhook_data(&told, &app, &directory);
+    let data = webhook_data(&told, &app, &config_cache);
     for (field, value) in [
         ("notice_id", NoticeId::from_i64(17).to_string()),
         ("app_id", "bakery".into()),
@@ -251,7 +251,7 @@ fn webhook_data_of_a_notice_names_all_its_objects() {
         assert_eq!(data[field], value, "{field}");
     }
     told.endpoint = Some(EndpointId::from_i64(99));
-    assert_eq!(webhook_data(&told, &app, &directory)["endpoint_id"], EndpointId::from_i64(99).to_string());
+    assert_eq!(webhook_data(&told, &app, &config_cache)["endpoint_id"], EndpointId::from_i64(99).to_string());
 }
 
 #[test]
@@ -271,10 +271,10 @@ proptest! {
         name in any::<String>(), url in any::<String>(), text in any::<String>(), error in any::<String>(),
     ) {
         let app = app(&name);
-        let directory = directory(&app, &url);
+        let config_cache = config_cache(&app, &url);
         let mut told = notice(NoticeKind::EndpointDegraded, &text);
         told.details.last_error = Some(error);
-        let desk = EmailRenderer { app: &app, directory: &directory, public_url: None };
+        let desk = EmailRenderer { app: &app, config_cache: &config_cache, public_url: None };
         let letter = desk.render(&[told], "a@b.c".into(), NOW).unwrap();
         prop_assert!(!letter.subject.contains(char::is_control), "{:?}", letter.subject);
         prop_assert!(letter.subject.chars().count() < 200);

@@ -26,15 +26,15 @@ fn at(seconds: i64) -> Timestamp {
 
 /// With one app and no endpoints.
 pub(in crate::engine) fn queues_of(node_state: Arc<NodeLease>) -> (Arc<EndpointQueues>, QueueEvents) {
-    let directory = Arc::<ConfigCache>::default();
-    directory.put_app(app(None), AppRules::MISSING_CONTRACT);
+    let config_cache = Arc::<ConfigCache>::default();
+    config_cache.put_app(app(None), AppRules::MISSING_CONTRACT);
     let limits = EngineLimits {
         deliveries_in_flight_max: 100,
         bytes_max: 1 << 20,
         in_flight_per_endpoint: 10,
         limits: SharedLimits::default(),
     };
-    EndpointQueues::new(limits, directory, node_state)
+    EndpointQueues::new(limits, config_cache, node_state)
 }
 
 fn app(limits: Option<AppLimits>) -> App {

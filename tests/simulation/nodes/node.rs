@@ -61,14 +61,14 @@ impl Node {
         let (now, (off_ms, drift)) = (town.state().now, town.plan.clocks[number]);
         let shown = Timestamp::from_millis(at(now).as_millis() + off_ms);
         let clock = Arc::new(VirtualClock::starting_at(shown));
-        let (directory, node_state) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
+        let (config_cache, node_state) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
         let limits = EngineLimits {
             deliveries_in_flight_max: town.plan.hands,
             bytes_max: 1 << 20,
             in_flight_per_endpoint: 64,
             limits: SharedLimits::default(),
         };
-        let (queues, events) = EndpointQueues::new(limits, directory.clone(), node_state.clone());
+        let (queues, events) = EndpointQueues::new(limits, config_cache.clone(), node_state.clone());
         let notified = Arc::new(Notify::new());
         let notify = notified.clone();
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
@@ -93,7 +93,7 @@ impl Node {
             clock: clock.clone(),
             desk: NodeBuilder {
                 store: Arc::new(store),
-                directory,
+                config_cache,
                 node_state: node_state.clone(),
                 queues: queues.clone(),
                 clock: clock.clone(),
