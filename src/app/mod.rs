@@ -115,7 +115,7 @@ impl StartedNode {
         let streams = Arc::new(Streams::default());
         let commit_listener = LiveUpdateListener::new(queues.clone(), streams.clone(), config_cache.clone());
         let store = open_store::open(settings, Arc::new(commit_listener), &metrics).await?;
-        let ledger = Arc::new(LiveUpdateStore::new(store.clone(), streams.clone()));
+        let delivery_store = Arc::new(LiveUpdateStore::new(store.clone(), streams.clone()));
         let joined = open_store::join(settings, &*store, &*clock).await?;
         if !joined.is_alone {
             node_state.join(joined.epoch);
@@ -130,12 +130,12 @@ impl StartedNode {
         let gate = NodeSendGate {
             node_state: node_state.clone(),
             clock: clock.clone(),
-            delivery_store: ledger.clone(),
+            delivery_store: delivery_store.clone(),
         };
         let client = http_client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::ServiceDeps {
             config_cache: config_cache.clone(),
-            delivery_store: ledger.clone(),
+            delivery_store: delivery_store.clone(),
             config_store: store.clone(),
             query_store: store.clone(),
             cluster_store: store.clone(),
@@ -174,7 +174,7 @@ impl StartedNode {
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache,
-                delivery_store: ledger,
+                delivery_store,
                 http_sender: client,
                 clock,
                 entropy,

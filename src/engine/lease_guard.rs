@@ -31,17 +31,10 @@ impl LeaseGuard {
     pub(super) fn new(
         carried: LeasedDelivery,
         note: Option<String>,
-        ledger: Arc<dyn DeliveryStore>,
+        delivery_store: Arc<dyn DeliveryStore>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self {
-            leased: Some(carried),
-            sent_at: None,
-            attempts: Vec::new(),
-            note,
-            delivery_store: ledger,
-            clock,
-        }
+        Self { leased: Some(carried), sent_at: None, attempts: Vec::new(), note, delivery_store, clock }
     }
 
     pub(super) fn leased(&self) -> Option<&LeasedDelivery> {

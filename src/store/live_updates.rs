@@ -36,15 +36,15 @@ pub struct LiveUpdateStore {
 }
 
 struct Shared {
-    ledger: Arc<dyn DeliveryStore>,
+    delivery_store: Arc<dyn DeliveryStore>,
     watchers: Arc<dyn UpdateSink>,
     /// Updates for results that may not be durable yet. A task waits for the flush as long as there are any.
     recorded: Mutex<Vec<LiveUpdate>>,
 }
 
 impl LiveUpdateStore {
-    pub fn new(ledger: Arc<dyn DeliveryStore>, watchers: Arc<dyn UpdateSink>) -> Self {
-        Self { shared: Arc::new(Shared { ledger, watchers, recorded: Mutex::default() }) }
+    pub fn new(delivery_store: Arc<dyn DeliveryStore>, watchers: Arc<dyn UpdateSink>) -> Self {
+        Self { shared: Arc::new(Shared { delivery_store, watchers, recorded: Mutex::default() }) }
     }
 
     /// Returns the updates to publish for each of these events if it is new.
@@ -102,7 +102,7 @@ impl Shared {
                     return;
                 }
                 // A closed or failing store has no new state to refetch; the update is harmless then.
-                let _ = shared.ledger.flush().await;
+                let _ = shared.delivery_store.flush().await;
                 told = so_far.len();
                 for hint in so_far {
                     shared.watchers.publish(hint);
@@ -139,33 +139,33 @@ fn updates_of_accepted(updates: Vec<Vec<LiveUpdate>>, accepted: &[Accepted]) -> 
 macro_rules! pass_on {
     ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {
         $(fn $name(&self, $($argument: $kind),*) -> Reply<'_, $answer> {
-            self.shared.ledger.$name($($argument),*)
+            self.shared.delivery_store.$name($($argument),*)
         })+
     };
 }
 
 impl DeliveryStore for LiveUpdateStore {
     fn can_record(&self) -> bool {
-        self.shared.ledger.can_record()
+        self.shared.delivery_store.can_record()
     }
 
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         let updates = self.updates_of_events(&events);
-        self.publish_after(self.shared.ledger.accept(events), move |accepted| {
+        self.publish_after(self.shared.delivery_store.accept(events), move |accepted| {
             updates_of_accepted(updates, accepted)
         })
     }
 
     fn accept_inbox(&self, intake: InboxBatch) -> Reply<'_, Vec<Accepted>> {
         let updates = self.updates_of_events(intake.events.iter().map(|(_, new)| new));
-        self.publish_after(self.shared.ledger.accept_inbox(intake), move |accepted| {
+        self.publish_after(self.shared.delivery_store.accept_inbox(intake), move |accepted| {
             updates_of_accepted(updates, accepted)
         })
     }
 
     fn record_result(&self, record: DeliveryResult) {
         let hint = if self.shared.watchers.has_subscribers() { update_of_result(&record) } else { None };
-        self.shared.ledger.record_result(record);
+        self.shared.delivery_store.record_result(record);
         if let Some(hint) = hint {
             self.shared.publish_when_durable(hint);
         }
@@ -179,21 +179,24 @@ impl DeliveryStore for LiveUpdateStore {
         now: Timestamp,
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ActionResult> {
-        self.publish_after(self.shared.ledger.act(app, delivery, ask, now, entry), |asked| match asked {
-            ActionResult::Done(delivery) | ActionResult::Made(delivery) => {
-                vec![LiveUpdate::delivery(delivery)]
-            }
-            ActionResult::Deleted | ActionResult::Refused(_) | ActionResult::Absent => Vec::new(),
-        })
+        self.publish_after(
+            self.shared.delivery_store.act(app, delivery, ask, now, entry),
+            |asked| match asked {
+                ActionResult::Done(delivery) | ActionResult::Made(delivery) => {
+                    vec![LiveUpdate::delivery(delivery)]
+                }
+                ActionResult::Deleted | ActionResult::Refused(_) | ActionResult::Absent => Vec::new(),
+            },
+        )
     }
 
     fn start_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
         let hint = LiveUpdate::replay(&replay);
-        self.publish_after(self.shared.ledger.start_replay(replay, entry), move |()| vec![hint])
+        self.publish_after(self.shared.delivery_store.start_replay(replay, entry), move |()| vec![hint])
     }
 
     fn advance_replay(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
-        self.publish_after(self.shared.ledger.advance_replay(page, now), |replay| {
+        self.publish_after(self.shared.delivery_store.advance_replay(page, now), |replay| {
             replay.iter().map(LiveUpdate::replay).collect()
         })
     }
@@ -206,7 +209,7 @@ impl DeliveryStore for LiveUpdateStore {
         now: Timestamp,
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ReplayChanged> {
-        self.publish_after(self.shared.ledger.change_replay(app, replay, to, now, entry), |changed| {
+        self.publish_after(self.shared.delivery_store.change_replay(app, replay, to, now, entry), |changed| {
             match changed {
                 ReplayChanged::Done(replay) => vec![LiveUpdate::replay(replay)],
                 _ => Vec::new(),

@@ -33,7 +33,7 @@ pub(crate) struct NodeBuilder<S> {
 
 /// Further parts that an engine needs.
 pub(crate) struct EngineParts {
-    pub(crate) ledger: Arc<dyn DeliveryStore>,
+    pub(crate) delivery_store: Arc<dyn DeliveryStore>,
     pub(crate) carrier: Arc<dyn HttpSender>,
     pub(crate) grace: Duration,
     pub(crate) rounds: Intervals,
@@ -70,7 +70,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache: self.config_cache.clone(),
-                delivery_store: tools.ledger,
+                delivery_store: tools.delivery_store,
                 http_sender: tools.carrier,
                 clock: self.clock.clone(),
                 entropy: self.entropy.clone(),

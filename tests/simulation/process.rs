@@ -273,7 +273,7 @@ impl ProcessStart {
         let long = Duration::from_hours(24);
         let line = Arc::new(FakeHttpSender { world: world.clone(), life: self.process.number });
         EngineParts {
-            ledger: world.sabotage.ledger(self.store.clone()),
+            delivery_store: world.sabotage.delivery_store(self.store.clone()),
             carrier: world.sabotage.carrier(line),
             grace: Duration::from_millis(world.plan.grace as u64),
             rounds: Intervals {

@@ -170,7 +170,7 @@ impl Sabotage {
         Some(Joined { slot: 0, epoch: 0, is_alone: true, newest_id, taken_over: 0 })
     }
 
-    pub(crate) fn ledger(&self, store: Arc<SqliteStore>) -> Arc<dyn DeliveryStore> {
+    pub(crate) fn delivery_store(&self, store: Arc<SqliteStore>) -> Arc<dyn DeliveryStore> {
         match self {
             Self::ShiftWaits(shift_ms) => {
                 Arc::new(SabotagedStore { shift_ms: *shift_ms, ..SabotagedStore::on(store) })

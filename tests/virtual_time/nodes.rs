@@ -121,7 +121,7 @@ impl TwoNodes {
         let writing = tokio::spawn(commit_all(writer.clone(), notified)).abort_handle();
         let joined = store.join(self.clock.now()).await.unwrap();
         node_state.join(joined.epoch);
-        let ledger = store.clone();
+        let delivery_store = store.clone();
         let desk = NodeBuilder {
             config_cache,
             store: store.clone(),
@@ -133,11 +133,7 @@ impl TwoNodes {
         let service = desk.service(queues.clone());
         service.load_config(None).await.unwrap();
         service.readiness().start_accepting();
-        let gate = NodeSendGate {
-            node_state: node_state.clone(),
-            clock: self.clock.clone(),
-            delivery_store: ledger,
-        };
+        let gate = NodeSendGate { node_state: node_state.clone(), clock: self.clock.clone(), delivery_store };
         let line = NodeHttpSender { net: self.net.clone(), node_state: node_state.clone(), gate };
         let (stop, told) = Shutdown::new();
         let engine = desk.engine(queues, events, Arc::new(line));

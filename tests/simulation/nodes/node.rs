@@ -298,15 +298,12 @@ impl NodeStart {
         let (town, life) = self.line.clone();
         let (node_state, clock) = (self.desk.node_state.clone(), self.clock.clone());
         let sabotage = town.sabotage;
-        let ledger = self.desk.store.clone();
-        let honest = Box::new(NodeSendGate {
-            node_state: node_state.clone(),
-            clock: clock.clone(),
-            delivery_store: ledger,
-        });
+        let delivery_store = self.desk.store.clone();
+        let honest =
+            Box::new(NodeSendGate { node_state: node_state.clone(), clock: clock.clone(), delivery_store });
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
         EngineParts {
-            ledger: self.desk.store.clone(),
+            delivery_store: self.desk.store.clone(),
             carrier: Arc::new(NodeHttpSender {
                 town,
                 life,
