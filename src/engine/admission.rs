@@ -312,7 +312,7 @@ impl EndpointQueueState {
     fn pop_outgoing(&mut self, is_probe: bool, holds_slot: bool, now: Timestamp) -> Option<Admitted> {
         let by_hand = self.ready.pop_manual();
         let is_by_hand = by_hand.is_some();
-        let carried = by_hand.or_else(|| self.ready.pop())?;
+        let leased = by_hand.or_else(|| self.ready.pop())?;
         let is_limited = holds_slot || self.settings.rate.is_some();
         if is_limited {
             self.tokens.reserve();
@@ -320,7 +320,7 @@ impl EndpointQueueState {
         if is_probe {
             self.circuit.send_probe();
         }
-        let note = self.note(&carried, is_by_hand, is_probe, now);
+        let note = self.note(&leased, is_by_hand, is_probe, now);
         if self.ready.is_empty() {
             self.rate_limited_since = None;
         }
@@ -328,7 +328,7 @@ impl EndpointQueueState {
             self.end_backlog();
         }
         self.in_flight += 1;
-        let (delivery, url, is_test) = (carried.delivery.id, self.settings.url, is_test(&carried));
+        let (delivery, url, is_test) = (leased.delivery.id, self.settings.url, is_test(&leased));
         let (has_gone_out, is_exclusive) = (AtomicBool::new(false), self.settings.is_exclusive);
         let leave = AdmissionTicket {
             delivery,
@@ -340,18 +340,18 @@ impl EndpointQueueState {
             is_exclusive,
             was_sent: has_gone_out,
         };
-        Some((OutgoingDelivery { leased: carried, note }, leave))
+        Some((OutgoingDelivery { leased, note }, leave))
     }
 
     /// Returns the history note on why it is sent when it is: none on the happy path.
     fn note(
         &self,
-        carried: &LeasedDelivery,
+        leased: &LeasedDelivery,
         is_by_hand: bool,
         is_probe: bool,
         now: Timestamp,
     ) -> Option<String> {
-        let LeasedDelivery { delivery, due, .. } = carried;
+        let LeasedDelivery { delivery, due, .. } = leased;
         let is_scheduled = delivery.retry_index > 0 && delivery.saved_state.is_none();
         let is_early = is_scheduled && *due == made_at(delivery.id.as_i64());
         let spared = match (is_probe, is_early, is_by_hand) {

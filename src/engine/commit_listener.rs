@@ -55,17 +55,17 @@ impl Permits for EndpointQueues {
 }
 
 impl CommitListener for EndpointQueues {
-    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
+    fn deliveries_leased(&self, leased: Vec<LeasedDelivery>) {
         let (mut last, epoch): (Option<Arc<EndpointQueue>>, i64) = (None, self.context.node_state.epoch());
         // Deliveries that were leased before this node joined again belong to another by now.
-        for carried in carried.into_iter().filter(|carried| carried.epoch == epoch) {
-            let endpoint = carried.delivery.endpoint;
+        for leased in leased.into_iter().filter(|leased| leased.epoch == epoch) {
+            let endpoint = leased.delivery.endpoint;
             let same = last.as_ref().is_some_and(|queue| queue.endpoint == endpoint);
             if !same && let Some(queue) = last.replace(self.queue(endpoint)) {
                 let _ = self.ready.send(queue);
             }
             if let Some(queue) = &last {
-                queue.enqueue(carried);
+                queue.enqueue(leased);
             }
         }
         if let Some(queue) = last {

@@ -66,16 +66,16 @@ impl DeliveryWorker {
         queue: &EndpointQueue,
         leave: &AdmissionTicket,
     ) -> Option<SendResult> {
-        let OutgoingDelivery { leased: carried, note } = sending;
-        let mut lease_guard = LeaseGuard::new(carried, note, self.delivery_store.clone(), self.clock.clone());
+        let OutgoingDelivery { leased, note } = sending;
+        let mut lease_guard = LeaseGuard::new(leased, note, self.delivery_store.clone(), self.clock.clone());
         // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
-        let carried = lease_guard.leased()?;
-        let endpoint = self.config_cache.endpoint(carried.delivery.endpoint)?;
-        if endpoint.record.disabled.is_some() && carried.event.event_type != TEST_EVENT_TYPE {
+        let leased = lease_guard.leased()?;
+        let endpoint = self.config_cache.endpoint(leased.delivery.endpoint)?;
+        if endpoint.record.disabled.is_some() && leased.event.event_type != TEST_EVENT_TYPE {
             return None;
         }
         let begun_at = self.clock.now();
-        let packed = self.prepare(carried, &endpoint).await;
+        let packed = self.prepare(leased, &endpoint).await;
         // No request starts unless its result can be recorded.
         if !self.delivery_store.can_record() {
             return None;
@@ -107,14 +107,14 @@ impl DeliveryWorker {
 
     async fn prepare(
         &self,
-        carried: &LeasedDelivery,
+        leased: &LeasedDelivery,
         endpoint: &Arc<Endpoint>,
     ) -> Result<PreparedRequest, RenderError> {
-        let Some(entry) = self.config_cache.app_by_id(carried.delivery.app) else {
+        let Some(entry) = self.config_cache.app_by_id(leased.delivery.app) else {
             return Err(RenderError::no_payload("the app was deleted"));
         };
-        let payload = self.renderer.payload(&self.config_cache, &carried.event, endpoint).await?;
-        PreparedRequest::prepare(carried, &entry.app(), endpoint.clone(), payload)
+        let payload = self.renderer.payload(&self.config_cache, &leased.event, endpoint).await?;
+        PreparedRequest::prepare(leased, &entry.app(), endpoint.clone(), payload)
     }
 
     /// Records why no request was made: as an attempt in the history, which takes no number.
@@ -152,14 +152,14 @@ impl DeliveryWorker {
         leave: &AdmissionTicket,
     ) -> Result<bool, NoOutcome> {
         let had_bad_luck =
-            |carried: &LeasedDelivery| carried.delivery.history_len > carried.delivery.attempt_count;
+            |leased: &LeasedDelivery| leased.delivery.history_len > leased.delivery.attempt_count;
         let starts_fresh = leave.took_tokens() && lease_guard.leased().is_some_and(had_bad_luck);
         let mut counts = false;
         for fresh in [starts_fresh, true] {
-            let Some(carried) = lease_guard.leased() else { return Ok(false) };
+            let Some(leased) = lease_guard.leased() else { return Ok(false) };
             let started_at = self.clock.now();
-            let position = carried.delivery.history_len + 1 + lease_guard.attempts().len() as u32;
-            let request = prepared.request(carried, position, started_at, fresh)?;
+            let position = leased.delivery.history_len + 1 + lease_guard.attempts().len() as u32;
+            let request = prepared.request(leased, position, started_at, fresh)?;
             queue.mark_sent(leave, started_at);
             lease_guard.mark_sent(started_at);
             let mut outcome = self.send(request, lease_guard, queue, leave).await?;
@@ -192,7 +192,7 @@ impl DeliveryWorker {
         } else {
             // Subscribed before the epoch is read: joining again changes the epoch first.
             let (cut, abandoned) = (around.exclusive_cut.notified(), around.abandoned.notified());
-            if lease_guard.leased().is_none_or(|carried| carried.epoch != around.node_state.epoch()) {
+            if lease_guard.leased().is_none_or(|leased| leased.epoch != around.node_state.epoch()) {
                 lease_guard.mark_not_sent();
                 return Err(NoOutcome::Released);
             }
@@ -224,11 +224,11 @@ impl DeliveryWorker {
     }
 
     fn record_verdict(&self, mut lease_guard: LeaseGuard, endpoint: &Endpoint, counts: bool) {
-        let (Some(carried), Some(last)) = (lease_guard.leased(), lease_guard.attempts().last()) else {
+        let (Some(leased), Some(last)) = (lease_guard.leased(), lease_guard.attempts().last()) else {
             return;
         };
         let ended_at = self.clock.now();
-        let delivery = &carried.delivery;
+        let delivery = &leased.delivery;
         let standing = RetryContext {
             retry_index: delivery.retry_index,
             give_up_at: delivery.give_up_at,
@@ -239,7 +239,7 @@ impl DeliveryWorker {
         let contract: &Contract = &endpoint.contract;
         let verdict =
             verdict::decide(&last.outcome, &standing, contract, ended_at, self.entropy.unit_float());
-        let event = &carried.event;
+        let event = &leased.event;
         if verdict == Verdict::Delivered {
             let wanted_at = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
             self.metrics.observe_delivered(ended_at.since(wanted_at).as_millis() as u64);

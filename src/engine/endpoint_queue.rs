@@ -215,10 +215,10 @@ impl EndpointQueue {
         Some(Permit::for_epoch(self.context.node_state.epoch(), Arc::new(FreshPermits(self.clone())), bytes))
     }
 
-    pub(super) fn enqueue(&self, carried: LeasedDelivery) {
+    pub(super) fn enqueue(&self, leased: LeasedDelivery) {
         let mut state = self.lock();
         let backlog_until = state.backlog_until;
-        state.ready.push(carried, backlog_until);
+        state.ready.push(leased, backlog_until);
     }
 
     /// Takes everything that no delivery worker has taken yet.

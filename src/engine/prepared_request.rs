@@ -31,12 +31,12 @@ pub(super) struct PreparedRequest {
 impl PreparedRequest {
     /// Renders the body, or reuses one that was rendered for another endpoint with the same contract and payload.
     pub(super) fn prepare(
-        carried: &LeasedDelivery,
+        leased: &LeasedDelivery,
         app: &App,
         endpoint: Arc<Endpoint>,
         payload: Payload,
     ) -> Result<Self, RenderError> {
-        let event = &carried.event;
+        let event = &leased.event;
         let mut prepared = Self {
             public_id: event.public_id(app.id_prefix()),
             app_uid: app.uid.clone(),
@@ -46,7 +46,7 @@ impl PreparedRequest {
             body: Bytes::new(),
         };
         let contract = &*prepared.endpoint.contract;
-        let render = || body::render(contract, &prepared.parts(carried), carried.delivery.root);
+        let render = || body::render(contract, &prepared.parts(leased), leased.delivery.root);
         let rendered = if body::depends_on_delivery(contract) {
             render()
         } else {
@@ -56,13 +56,13 @@ impl PreparedRequest {
         Ok(prepared)
     }
 
-    fn parts<'a>(&'a self, carried: &'a LeasedDelivery) -> EventParts<'a> {
+    fn parts<'a>(&'a self, leased: &'a LeasedDelivery) -> EventParts<'a> {
         EventParts {
             public_id: &self.public_id,
-            own_id: carried.event.id,
-            event_type: &carried.event.event_type,
-            created_at: carried.event.created_at,
-            data: self.payload.data(&carried.event),
+            own_id: leased.event.id,
+            event_type: &leased.event.event_type,
+            created_at: leased.event.created_at,
+            data: self.payload.data(&leased.event),
             app_uid: &self.app_uid,
             livemode: self.livemode,
             payload_version: self.payload.version(),
@@ -71,14 +71,14 @@ impl PreparedRequest {
 
     pub(super) fn request(
         &self,
-        carried: &LeasedDelivery,
+        leased: &LeasedDelivery,
         position: u32,
         now: Timestamp,
         fresh: bool,
     ) -> Result<OutboundRequest, RenderError> {
         let endpoint = &*self.endpoint;
-        let parts = self.parts(carried);
-        let delivery = &carried.delivery;
+        let parts = self.parts(leased);
+        let delivery = &leased.delivery;
         let request = RequestParts {
             event: &parts,
             root: delivery.root,

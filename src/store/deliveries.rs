@@ -220,7 +220,7 @@ pub trait DeliveryStore: Send + Sync {
     fn lease_due(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>>;
 
     /// Releases leased deliveries unattempted: due as they were.
-    fn release(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()>;
+    fn release(&self, leased: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()>;
 
     /// Makes retries due at once that wait for a later time although the endpoint answers again, the oldest first. Deliveries
     /// that wait for `deliver_at` or for their end, or were tried since, are left alone. Wakes the endpoint queue by the commit

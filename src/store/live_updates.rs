@@ -219,7 +219,7 @@ impl DeliveryStore for LiveUpdateStore {
 
     pass_on! {
         fn lease_due(wants: Vec<LeaseRequest>, now: Timestamp) -> Vec<LeaseResult>;
-        fn release(carried: Vec<LeasedDelivery>, now: Timestamp) -> ();
+        fn release(leased: Vec<LeasedDelivery>, now: Timestamp) -> ();
         fn apply_to_waiting(endpoint: EndpointId, settle: AvailabilityChange, most: usize, now: Timestamp) -> usize;
         fn erase_data(app: AppId, event: EventId, entry: Option<AuditEntry>) -> bool;
         fn expire(ranges: EventIdRanges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> ExpireResult;
@@ -254,13 +254,13 @@ impl LiveUpdateListener {
 }
 
 impl CommitListener for LiveUpdateListener {
-    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
+    fn deliveries_leased(&self, leased: Vec<LeasedDelivery>) {
         if self.watchers.has_subscribers() {
-            for one in &carried {
+            for one in &leased {
                 self.watchers.publish(LiveUpdate::delivery(&one.delivery));
             }
         }
-        self.commit_listener.deliveries_leased(carried);
+        self.commit_listener.deliveries_leased(leased);
     }
 
     fn delivery_waiting(&self, endpoint: EndpointId, due: Timestamp) {

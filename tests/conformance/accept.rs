@@ -70,8 +70,8 @@ pub(crate) async fn new_deliveries_are_announced_or_with_a_permit_handed_to_the_
     new.deliveries[1].delivery.due = Some(after(60));
     let (event, added) = (new.event.clone(), new.deliveries[0].delivery.clone());
     assert_eq!(stage.accept(new).await, Accepted::New);
-    let carried = stage.only_leased();
-    assert_eq!((&carried.delivery, &carried.event), (&added, &event));
+    let leased = stage.only_leased();
+    assert_eq!((&leased.delivery, &leased.event), (&added, &event));
     assert_eq!(stage.recorder.take_waiting(), [(other, after(60))]);
     assert_eq!(stage.delivery(added.id).await.state, DeliveryState::InFlight);
     assert_eq!(stage.permits.taken(), 1);

@@ -54,9 +54,9 @@ pub(crate) async fn another_app_finds_nothing(mut stage: Fixture) {
 
 pub(crate) async fn a_delivery_is_shown_with_its_event_and_its_history_oldest_first(mut stage: Fixture) {
     let id = stage.concluded(retry_at(NOW), attempt(OutcomeClass::Http, 500)).await;
-    let carried = stage.lease(id, NOW).await;
-    let event = carried.event.clone();
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 204)]).await;
+    let leased = stage.lease(id, NOW).await;
+    let event = leased.event.clone();
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 204)]).await;
     let (listed, history) = stage.listed(id).await.unwrap();
     assert_eq!((&listed.delivery.id, &listed.event), (&id, &*event));
     let statuses: Vec<_> = history.iter().map(|row| row.attempt.outcome.status).collect();
@@ -67,17 +67,17 @@ pub(crate) async fn a_delivery_is_shown_with_its_event_and_its_history_oldest_fi
 
 pub(crate) async fn the_last_error_is_that_of_the_last_attempt(mut stage: Fixture) {
     let failed = |class, error: &str| Attempt { outcome: Outcome::failed(class, error), ..attempt(class, 0) };
-    let carried = stage.leased().await;
-    let id = carried.delivery.id;
+    let leased = stage.leased().await;
+    let id = leased.delivery.id;
     let listed = stage.listed(id).await.unwrap().0;
     assert_eq!((listed.last_error, listed.last_contract), (None, None));
     let attempts = vec![failed(OutcomeClass::Dns, "no such name"), failed(OutcomeClass::Timeout, "too slow")];
-    stage.record(carried, retry_at(NOW), attempts).await;
+    stage.record(leased, retry_at(NOW), attempts).await;
     let listed = stage.listed(id).await.unwrap().0;
     assert_eq!(listed.last_error, Some(LastError { status: None, error: Some("too slow".into()) }));
     assert_eq!(listed.last_contract, Some(attempt(OutcomeClass::Ok, 0).contract));
-    let carried = stage.lease(id, NOW).await;
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+    let leased = stage.lease(id, NOW).await;
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     assert_eq!(stage.listed(id).await.unwrap().0.last_error, None);
 }
 
@@ -110,8 +110,8 @@ pub(crate) async fn the_latest_attempts_are_found_wherever_their_deliveries_are(
     let retried = stage.concluded(retry_at(after(1)), at(0)).await;
     let dead = stage.concluded(dead(DeadReason::Exhausted), at(5)).await;
     // Retried much later, after newer ones arrived.
-    let carried = stage.lease(retried, after(1)).await;
-    stage.record(carried, retry_at(after(100)), vec![at(10)]).await;
+    let leased = stage.lease(retried, after(1)).await;
+    stage.record(leased, retry_at(after(100)), vec![at(10)]).await;
     let waiting = stage.waiting().await;
     let own = stage.endpoint;
     stage.endpoint = stage.new_endpoint(stage.app).await;

@@ -78,7 +78,7 @@ fn contract() -> Arc<Contract> {
 struct BulkCase {
     stage: Fixture,
     endpoints: Vec<EndpointId>,
-    carried: Vec<Option<LeasedDelivery>>,
+    leased: Vec<Option<LeasedDelivery>>,
     deliveries: Vec<DeliveryId>,
 }
 
@@ -92,15 +92,15 @@ impl BulkCase {
         let mut record = stage.store().endpoint(endpoints[ENDPOINTS - 1]).await.unwrap().unwrap();
         (record.settings.ordered, record.revision) = (OrderingMode::Key, 2);
         assert!(stage.store().change_endpoint(record, None).await.unwrap());
-        let mut play = Self { stage, endpoints, carried: vec![], deliveries: vec![] };
+        let mut play = Self { stage, endpoints, leased: vec![], deliveries: vec![] };
         for number in 0..LEASED_COUNT {
             let new = play.event((0, number, 0));
             play.stage.accept(new).await;
         }
-        let mut carried = play.stage.recorder.take_leased();
-        carried.sort_by_key(|carried| carried.delivery.id);
-        play.deliveries = carried.iter().map(|carried| carried.delivery.id).collect();
-        play.carried = carried.into_iter().map(Some).collect();
+        let mut leased = play.stage.recorder.take_leased();
+        leased.sort_by_key(|leased| leased.delivery.id);
+        play.deliveries = leased.iter().map(|leased| leased.delivery.id).collect();
+        play.leased = leased.into_iter().map(Some).collect();
         play.stage.recorder.take_waiting();
         play
     }
@@ -139,12 +139,12 @@ impl BulkCase {
     }
 
     fn take(&mut self, which: u8) -> Option<LeasedDelivery> {
-        let place = usize::from(which) % self.carried.len();
-        self.carried[place].take()
+        let place = usize::from(which) % self.leased.len();
+        self.leased[place].take()
     }
 
     fn record(&mut self, (what, which, how): Draw) {
-        let Some(carried) = self.take(which) else { return };
+        let Some(leased) = self.take(which) else { return };
         let (class, verdict) = match how % 8 {
             0 => (OutcomeClass::Http, retry_at(after(60))),
             1 => (OutcomeClass::Http, dead(DeadReason::Exhausted)),
@@ -159,7 +159,7 @@ impl BulkCase {
             (what & 8 == 8).then_some(HealthSample { adjusted_time: Duration::from_secs(5), paused: None });
         let (switch_off, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
         let record = DeliveryResult {
-            leased: carried,
+            leased,
             attempts,
             verdict,
             disable: switch_off,
@@ -240,7 +240,7 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
                     queues.map(|n| play.stage.refill_request(queue(n), usize::from(how % 4))).collect();
                 filled.push(store.lease_due(wants, after(100)));
             }
-            7 => back.extend(play.take(which).map(|carried| store.release(vec![carried], after(80)))),
+            7 => back.extend(play.take(which).map(|leased| store.release(vec![leased], after(80)))),
             _ => play.record(draw),
         }
         if !is_batch {
@@ -283,12 +283,12 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
     }
     play.stage.wait_until_idle().await;
     said += &roll_up(&play.stage).await;
-    let mut carried: Vec<_> =
+    let mut leased: Vec<_> =
         play.stage.recorder.take_leased().into_iter().map(|one| (one.delivery, one.due)).collect();
-    carried.sort_by_key(|(delivery, _)| delivery.id);
+    leased.sort_by_key(|(delivery, _)| delivery.id);
     let mut waiting = play.stage.recorder.take_waiting();
     waiting.sort();
-    [said, format!("{carried:#?} {waiting:#?}"), rows(shared)]
+    [said, format!("{leased:#?} {waiting:#?}"), rows(shared)]
 }
 
 /// Calls `ask` while the store is held at an earlier commit, so that all its commands form one batch.
@@ -307,11 +307,11 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage:
     let [first, second] = [stage.leased().await, stage.leased().await];
     let (ended, store) = (first.delivery.id, stage.shared_store());
     let asked = in_one_batch(&mut stage, |stage| {
-        for carried in [first, second] {
+        for leased in [first, second] {
             let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
             let (switch_off, health_sample, contract, ended_at) = (None, None, None, after(1));
             let record = DeliveryResult {
-                leased: carried,
+                leased,
                 attempts,
                 verdict,
                 disable: switch_off,

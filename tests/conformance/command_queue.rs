@@ -52,8 +52,8 @@ pub(crate) async fn too_many_bytes_at_once_are_refused_but_one_large_event_passe
 
 pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Fixture) {
     stage.reopen_with(1, usize::MAX);
-    let carried = stage.leased().await;
-    let id = carried.delivery.id;
+    let leased = stage.leased().await;
+    let id = leased.delivery.id;
     let store = stage.shared_store();
     stage.recorder.gate.shut();
     let blocking = stage.one_event();
@@ -64,7 +64,7 @@ pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Fixture) {
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
     let (switch_off, health_sample, contract) = (None, None, None);
     store.record_result(DeliveryResult {
-        leased: carried,
+        leased,
         attempts,
         verdict,
         disable: switch_off,
@@ -79,8 +79,8 @@ pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Fixture) {
 }
 
 pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(mut stage: Fixture) {
-    let carried = stage.leased().await;
-    let id = carried.delivery.id;
+    let leased = stage.leased().await;
+    let id = leased.delivery.id;
     let late = stage.one_with_permit();
     let taken = stage.one_event();
     let taken_id = taken.deliveries[0].delivery.id;
@@ -88,7 +88,7 @@ pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
     let (switch_off, health_sample, contract) = (None, None, None);
     store.record_result(DeliveryResult {
-        leased: carried,
+        leased,
         attempts,
         verdict,
         disable: switch_off,

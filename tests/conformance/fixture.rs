@@ -220,9 +220,9 @@ impl Fixture {
     }
 
     pub(crate) fn only_leased(&self) -> LeasedDelivery {
-        let mut carried = self.recorder.take_leased();
-        assert_eq!(carried.len(), 1, "handed over");
-        carried.remove(0)
+        let mut leased = self.recorder.take_leased();
+        assert_eq!(leased.len(), 1, "handed over");
+        leased.remove(0)
     }
 
     /// Refills the queue with due deliveries, with this many permits.
@@ -253,25 +253,25 @@ impl Fixture {
     pub(crate) async fn lease(&self, delivery: DeliveryId, now: Timestamp) -> LeasedDelivery {
         self.refill(self.endpoint, 100, now).await;
         let mut all = self.recorder.take_leased();
-        let place = all.iter().position(|carried| carried.delivery.id == delivery);
+        let place = all.iter().position(|leased| leased.delivery.id == delivery);
         all.swap_remove(place.expect("carried"))
     }
 
-    pub(crate) async fn record(&self, carried: LeasedDelivery, verdict: Verdict, attempts: Vec<Attempt>) {
-        self.record_under(carried, verdict, attempts, None).await;
+    pub(crate) async fn record(&self, leased: LeasedDelivery, verdict: Verdict, attempts: Vec<Attempt>) {
+        self.record_under(leased, verdict, attempts, None).await;
     }
 
     /// Records a result under a contract that sets the notices.
     pub(crate) async fn record_under(
         &self,
-        carried: LeasedDelivery,
+        leased: LeasedDelivery,
         verdict: Verdict,
         attempts: Vec<Attempt>,
         contract: Option<Arc<Contract>>,
     ) {
         let (switch_off, health_sample, ended_at) = (None, None, after(1));
         self.store().record_result(DeliveryResult {
-            leased: carried,
+            leased,
             attempts,
             verdict,
             disable: switch_off,
@@ -325,9 +325,9 @@ impl Fixture {
     }
 
     pub(crate) async fn concluded(&mut self, verdict: Verdict, attempt: Attempt) -> DeliveryId {
-        let carried = self.leased().await;
-        let id = carried.delivery.id;
-        self.record(carried, verdict, vec![attempt]).await;
+        let leased = self.leased().await;
+        let id = leased.delivery.id;
+        self.record(leased, verdict, vec![attempt]).await;
         id
     }
 

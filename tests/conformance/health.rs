@@ -37,7 +37,7 @@ pub(crate) fn plain() -> Arc<Contract> {
 
 /// Makes the result of an attempt that counts.
 pub(crate) fn counted(
-    carried: LeasedDelivery,
+    leased: LeasedDelivery,
     verdict: Verdict,
     contract: &Arc<Contract>,
     ended_at: Timestamp,
@@ -49,7 +49,7 @@ pub(crate) fn counted(
     let (health_sample, contract) =
         (Some(health::HealthSample { adjusted_time: CLOCK, paused: None }), Some(contract.clone()));
     DeliveryResult {
-        leased: carried,
+        leased,
         attempts: vec![attempt],
         verdict,
         disable: None,
@@ -60,8 +60,8 @@ pub(crate) fn counted(
 }
 
 pub(crate) async fn record_counted(stage: &mut Fixture, verdict: Verdict, contract: &Arc<Contract>) {
-    let carried = stage.leased().await;
-    stage.store().record_result(counted(carried, verdict, contract, after(1)));
+    let leased = stage.leased().await;
+    stage.store().record_result(counted(leased, verdict, contract, after(1)));
     stage.wait_until_idle().await;
 }
 
@@ -127,14 +127,14 @@ async fn two_of_two(stage: &mut Fixture, waiting: WaitingWhenDisabled) -> Vec<De
     let overrides = json!({ "health": rules, "off": { "waiting": waiting.name() } });
     let standard = Contract::builtin().unwrap().swap_remove(0);
     let contract = Arc::new(standard.with_overrides(&overrides, OverrideLevel::Operator).unwrap());
-    let mut carried = Vec::new();
+    let mut leased = Vec::new();
     for _ in 0..4 {
-        carried.push(stage.leased().await);
+        leased.push(stage.leased().await);
     }
-    let ids: Vec<_> = carried.iter().map(|carried| carried.delivery.id).collect();
+    let ids: Vec<_> = leased.iter().map(|leased| leased.delivery.id).collect();
     let verdicts = [EXHAUSTED, EXHAUSTED, retry_at(after(60)), EXHAUSTED];
-    for (carried, verdict) in carried.into_iter().zip(verdicts) {
-        stage.store().record_result(counted(carried, verdict, &contract, after(1)));
+    for (leased, verdict) in leased.into_iter().zip(verdicts) {
+        stage.store().record_result(counted(leased, verdict, &contract, after(1)));
     }
     stage.wait_until_idle().await;
     let mut states = Vec::new();
@@ -168,13 +168,13 @@ pub(crate) async fn a_rule_that_disables_cancels_retries_if_the_contract_says_so
 
 pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_event(mut stage: Fixture) {
     let plain = plain();
-    let carried = stage.leased().await;
-    let id = carried.delivery.id;
-    stage.store().record_result(counted(carried, EXHAUSTED, &plain, after(1)));
+    let leased = stage.leased().await;
+    let id = leased.delivery.id;
+    stage.store().record_result(counted(leased, EXHAUSTED, &plain, after(1)));
     stage.wait_until_idle().await;
     stage.request(id, DeliveryAction::Retry).await;
-    let carried = stage.lease(id, after(2)).await;
-    stage.store().record_result(counted(carried, EXHAUSTED, &plain, after(3)));
+    let leased = stage.lease(id, after(2)).await;
+    stage.store().record_result(counted(leased, EXHAUSTED, &plain, after(3)));
     stage.wait_until_idle().await;
     let health = report(&stage, after(3)).await.health;
     assert_eq!((health.consecutive_failures, health.failed_events), (2, 1));
@@ -192,15 +192,15 @@ pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_
 
 pub(crate) async fn a_late_result_does_not_change_health(mut stage: Fixture) {
     let one = contract(&json!({ "off_after_failed_events": 1 }));
-    let carried = stage.leased().await;
+    let leased = stage.leased().await;
     let twin = LeasedDelivery {
-        delivery: carried.delivery.clone(),
-        event: carried.event.clone(),
-        due: carried.due,
+        delivery: leased.delivery.clone(),
+        event: leased.event.clone(),
+        due: leased.due,
         permit: stage.permits.take(),
-        epoch: carried.epoch,
+        epoch: leased.epoch,
     };
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     stage.store().record_result(counted(twin, EXHAUSTED, &one, after(2)));
     stage.wait_until_idle().await;
     assert!(roll_up(&stage, after(3)).await.is_empty());
@@ -307,8 +307,8 @@ pub(crate) async fn record_many(
     at: Timestamp,
 ) {
     for _ in 0..count {
-        let carried = stage.leased().await;
-        stage.store().record_result(counted(carried, verdict, contract, at));
+        let leased = stage.leased().await;
+        stage.store().record_result(counted(leased, verdict, contract, at));
     }
     stage.wait_until_idle().await;
     roll_up(stage, at).await;

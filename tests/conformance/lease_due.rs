@@ -27,7 +27,7 @@ fn with_bytes(mut new: NewEvent, bytes: usize) -> NewEvent {
 }
 
 fn carried_ids(stage: &Fixture) -> Vec<DeliveryId> {
-    stage.recorder.take_leased().iter().map(|carried| carried.delivery.id).collect()
+    stage.recorder.take_leased().iter().map(|leased| leased.delivery.id).collect()
 }
 
 pub(crate) async fn the_oldest_are_leased_first_and_no_more_than_permits(mut stage: Fixture) {
@@ -47,10 +47,10 @@ pub(crate) async fn a_leased_delivery_is_in_flight_with_its_event_and_leased_onc
     let event = new.event.clone();
     let id = stage.publish(new).await;
     stage.refill(stage.endpoint, 3, NOW).await;
-    let carried = stage.only_leased();
-    assert_eq!(carried.event, event);
-    assert_eq!((carried.delivery.state, carried.delivery.due), (DeliveryState::InFlight, None));
-    assert_eq!(stage.delivery(id).await, carried.delivery);
+    let leased = stage.only_leased();
+    assert_eq!(leased.event, event);
+    assert_eq!((leased.delivery.state, leased.delivery.due), (DeliveryState::InFlight, None));
+    assert_eq!(stage.delivery(id).await, leased.delivery);
     assert_eq!(stage.permits.taken(), 1, "unused permits were released");
     stage.refill(stage.endpoint, 3, after(100)).await;
     assert!(stage.recorder.take_leased().is_empty());
@@ -110,17 +110,17 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Fix
     let want = LeaseRequest { bytes_max: 60_000, ..stage.refill_request(stage.endpoint, 10) };
     stage.store().lease_due(vec![want], NOW).await.unwrap();
     stage.wait_until_idle().await;
-    let carried = |stage: &Fixture| {
-        let carried = stage.recorder.take_leased();
-        carried.iter().map(|one| (one.delivery.id, one.event.data.len())).collect::<Vec<_>>()
+    let leased = |stage: &Fixture| {
+        let leased = stage.recorder.take_leased();
+        leased.iter().map(|one| (one.delivery.id, one.event.data.len())).collect::<Vec<_>>()
     };
-    assert_eq!(carried(&stage), published[..5]);
+    assert_eq!(leased(&stage), published[..5]);
     let want = LeaseRequest { bytes_max: 0, ..stage.refill_request(stage.endpoint, 10) };
     stage.store().lease_due(vec![want], NOW).await.unwrap();
     stage.wait_until_idle().await;
-    assert_eq!(carried(&stage), published[5..6], "alone, whatever its size");
+    assert_eq!(leased(&stage), published[5..6], "alone, whatever its size");
     stage.refill(stage.endpoint, 10, NOW).await;
-    assert_eq!(carried(&stage), published[6..]);
+    assert_eq!(leased(&stage), published[6..]);
 }
 
 pub(crate) async fn an_empty_queue_releases_every_permit(stage: Fixture) {

@@ -179,12 +179,12 @@ pub(crate) async fn a_rare_row_is_found_behind_ten_thousand_others_in_bounded_st
 
 /// Makes a delivery that becomes dead at `at`.
 async fn die(stage: &mut Fixture, at: Timestamp) -> DeliveryId {
-    let carried = stage.leased().await;
-    let id = carried.delivery.id;
+    let leased = stage.leased().await;
+    let id = leased.delivery.id;
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], dead(DeadReason::Exhausted));
     let (switch_off, health_sample, contract) = (None, None, None);
     stage.store().record_result(DeliveryResult {
-        leased: carried,
+        leased,
         attempts,
         verdict,
         disable: switch_off,

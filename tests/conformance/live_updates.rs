@@ -65,8 +65,8 @@ pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut stag
         stage.wait_until_idle().await;
         assert_eq!(stage.recorder.take_live_updates(), expected);
     }
-    let carried = stage.lease(id, after(11)).await;
-    stage.store().release(vec![carried], after(12)).await.unwrap();
+    let leased = stage.lease(id, after(11)).await;
+    stage.store().release(vec![leased], after(12)).await.unwrap();
     stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_live_updates(), deliveries(&stage));
 }

@@ -106,8 +106,8 @@ pub(crate) async fn a_replay_starts_a_fresh_schedule_under_the_same_id(mut stage
     assert_eq!((delivery.finished_at, delivery.reason, delivery.replay_of), (None, None, None));
     assert_eq!(stage.delivery(id).await, delivery);
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
-    let carried = stage.lease(id, NOW).await;
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+    let leased = stage.lease(id, NOW).await;
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let numbers: Vec<_> = stage.history(id).await.iter().map(|row| row.number).collect();
     assert_eq!(numbers, [Some(1), Some(2)], "numbering continues");
 }
@@ -122,8 +122,8 @@ pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Fix
     assert_eq!(stage.delivery(made.id).await, made);
     assert_eq!(stage.delivery(id).await, before, "the old one never changes");
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
-    let carried = stage.lease(made.id, NOW).await;
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+    let leased = stage.lease(made.id, NOW).await;
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let ask = replay(&mut stage);
     let ActionResult::Made(third) = stage.request(made.id, ask).await else { panic!() };
     assert_eq!((third.root, third.replay_of), (id, Some(made.id)), "the root is the first of the chain");

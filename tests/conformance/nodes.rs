@@ -25,11 +25,11 @@ use posthaste::{
 use std::sync::atomic::Ordering;
 
 /// Makes the result of a request that was answered with 200.
-fn delivered(carried: LeasedDelivery) -> DeliveryResult {
+fn delivered(leased: LeasedDelivery) -> DeliveryResult {
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
     let (switch_off, health_sample, contract) = (None, None, None);
     DeliveryResult {
-        leased: carried,
+        leased,
         attempts,
         verdict,
         disable: switch_off,
@@ -40,7 +40,7 @@ fn delivered(carried: LeasedDelivery) -> DeliveryResult {
 }
 
 async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: TwoNodes) {
-    let carried = pair.other.accept_leased(pair.stage.one_with_permit()).await;
+    let leased = pair.other.accept_leased(pair.stage.one_with_permit()).await;
     assert_eq!(pair.other.store.claim_shards(100).await.unwrap().len(), 100);
     pair.age_node();
     assert_eq!(pair.take_over().await, None, "it lives");
@@ -54,7 +54,7 @@ async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: TwoNodes) {
     assert!(pair.view().await.may_take_over);
     pair.stage.recorder.take_waiting();
     assert_eq!(pair.take_over().await, Some(1));
-    let delivery = pair.stage.delivery(carried.delivery.id).await;
+    let delivery = pair.stage.delivery(leased.delivery.id).await;
     assert_eq!((delivery.state, delivery.due, delivery.history_len), (DeliveryState::Pending, Some(NOW), 1));
     assert_eq!(pair.stage.history(delivery.id).await[0].attempt.outcome.class, OutcomeClass::Unknown);
     assert_eq!(pair.stage.recorder.take_waiting(), [(pair.stage.endpoint, NOW)]);
@@ -127,19 +127,19 @@ async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: TwoNodes) {
     assert_eq!((delivery.state, delivery.due, delivery.history_len), (DeliveryState::Pending, Some(NOW), 0));
     let told = pair.other.recorder.take_waiting();
     assert!(told.contains(&(pair.stage.endpoint, NOW)), "{told:?}");
-    for (epoch, is_carried) in [(old, false), (new, true)] {
+    for (epoch, is_leased) in [(old, false), (new, true)] {
         let mut want = pair.stage.refill_request(pair.stage.endpoint, 0);
         want.permits.push(pair.stage.permits.take_for_epoch(epoch));
         pair.other.store.lease_due(vec![want], after(1)).await.unwrap();
         pair.other.quiet().await;
-        assert_eq!(pair.other.recorder.take_leased().len(), usize::from(is_carried));
+        assert_eq!(pair.other.recorder.take_leased().len(), usize::from(is_leased));
     }
 }
 
 async fn a_delivery_leased_by_another_node_cannot_be_recorded(mut pair: TwoNodes) {
-    let carried = pair.other.accept_leased(pair.stage.one_with_permit()).await;
-    let id = carried.delivery.id;
-    pair.stage.store().record_result(delivered(LeasedDelivery { epoch: pair.epoch, ..carried }));
+    let leased = pair.other.accept_leased(pair.stage.one_with_permit()).await;
+    let id = leased.delivery.id;
+    pair.stage.store().record_result(delivered(LeasedDelivery { epoch: pair.epoch, ..leased }));
     pair.stage.wait_until_idle().await;
     assert_eq!(
         (pair.stage.delivery(id).await.state, pair.stage.history(id).await.len()),
@@ -177,9 +177,9 @@ async fn a_takeover_interrupted_after_the_fence_continues(pair: TwoNodes) {
 /// Takes over from a node that was declared dead, and perhaps fenced, by a node that then died itself.
 async fn interrupted(mut pair: TwoNodes, fence: Option<&str>) {
     let ids = [pair.stage.one_with_permit(), pair.stage.one_with_permit()];
-    let mut carried = vec![];
+    let mut leased = vec![];
     for new in ids {
-        carried.push(pair.other.accept_leased(new).await.delivery.id);
+        leased.push(pair.other.accept_leased(new).await.delivery.id);
     }
     pair.other.store.claim_shards(3).await.unwrap();
     pair.set("dead = 1", pair.other.epoch);
@@ -188,7 +188,7 @@ async fn interrupted(mut pair: TwoNodes, fence: Option<&str>) {
     }
     assert!(pair.view().await.nodes[1].is_expired);
     assert_eq!(pair.take_over().await, Some(2), "no steady node is needed for that");
-    for id in carried {
+    for id in leased {
         assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::Pending);
     }
     let view = pair.view().await;
@@ -270,11 +270,11 @@ async fn deliveries_leased_by_other_nodes_are_counted_by_endpoint(mut pair: TwoN
     let (first, second) = (pair.stage.endpoint, pair.stage.new_endpoint(pair.stage.app).await);
     let both = vec![first, second];
     let here = pair.stage.leased().await;
-    let carried = pair.other.accept_leased(pair.stage.one_with_permit()).await;
+    let leased = pair.other.accept_leased(pair.stage.one_with_permit()).await;
     let elsewhere = async |store: &dyn Store| store.in_flight_elsewhere(both.clone()).await;
     assert_eq!(elsewhere(pair.stage.store()).await.unwrap(), [first]);
     assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), [first]);
-    pair.other.store.record_result(delivered(carried));
+    pair.other.store.record_result(delivered(leased));
     pair.other.quiet().await;
     assert_eq!(elsewhere(pair.stage.store()).await.unwrap(), []);
     assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), [first]);
@@ -296,11 +296,11 @@ async fn configuration_changes_of_one_node_reach_the_others(mut pair: TwoNodes) 
     let seen = changes.version;
     assert_eq!(pair.other.store.changes(seen).await.unwrap().endpoints, []);
     pair.stage.set_availability(endpoint, None).await;
-    let carried = pair.stage.leased().await;
+    let leased = pair.stage.leased().await;
     let off =
         Disabled { reason: DisabledReason::Gone, at: NOW, waiting: WaitingWhenDisabled::Held, by: None };
     let verdict = Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: true };
-    pair.stage.store().record_result(DeliveryResult { verdict, disable: Some(off), ..delivered(carried) });
+    pair.stage.store().record_result(DeliveryResult { verdict, disable: Some(off), ..delivered(leased) });
     pair.stage.wait_until_idle().await;
     let changes = pair.other.store.changes(seen + 1).await.unwrap();
     assert_eq!(changes.endpoints, [endpoint], "also what a receiver changed");

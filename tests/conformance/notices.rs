@@ -41,10 +41,10 @@ fn digest() -> Arc<Contract> {
 
 /// Makes a delivery of the stage's endpoint that becomes dead under this contract.
 async fn die(stage: &mut Fixture, contract: impl Into<Option<Arc<Contract>>>) -> DeliveryId {
-    let carried = stage.leased().await;
-    let id = carried.delivery.id;
+    let leased = stage.leased().await;
+    let id = leased.delivery.id;
     let failed = attempt(OutcomeClass::Http, 500);
-    stage.record_under(carried, dead(DeadReason::Exhausted), vec![failed], contract.into()).await;
+    stage.record_under(leased, dead(DeadReason::Exhausted), vec![failed], contract.into()).await;
     id
 }
 
@@ -139,24 +139,24 @@ pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut st
 
 pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut stage: Fixture) {
     for verdict in [Verdict::Delivered, retry_at(after(9)), Verdict::RetryUncounted { due: after(9) }] {
-        let carried = stage.leased().await;
-        stage.record_under(carried, verdict, vec![attempt(OutcomeClass::Http, 500)], Some(each())).await;
+        let leased = stage.leased().await;
+        stage.record_under(leased, verdict, vec![attempt(OutcomeClass::Http, 500)], Some(each())).await;
     }
     for event_type in ["webhook.test", "posthaste.endpoint.disabled"] {
         let mut new = stage.one_with_permit();
         Arc::get_mut(&mut new.event).unwrap().event_type = event_type.into();
         stage.publish(new).await;
-        let carried = stage.only_leased();
+        let leased = stage.only_leased();
         let failed = vec![attempt(OutcomeClass::Http, 500)];
-        stage.record_under(carried, dead(DeadReason::Exhausted), failed, Some(each())).await;
+        stage.record_under(leased, dead(DeadReason::Exhausted), failed, Some(each())).await;
     }
     assert_eq!(of_app(&stage).await, []);
     let id = die(&mut stage, each()).await;
     stage.request(id, DeliveryAction::Retry).await;
-    let carried = stage.lease(id, after(100)).await;
+    let leased = stage.lease(id, after(100)).await;
     stage
         .record_under(
-            carried,
+            leased,
             dead(DeadReason::Exhausted),
             vec![attempt(OutcomeClass::Http, 500)],
             Some(each()),

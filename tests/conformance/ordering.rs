@@ -54,8 +54,8 @@ async fn three(stage: &mut Fixture, key: &str) -> [DeliveryId; 3] {
 }
 
 async fn end(stage: &Fixture, verdict: Verdict) {
-    let carried = stage.only_leased();
-    stage.record(carried, verdict, vec![attempt(OutcomeClass::Http, 500)]).await;
+    let leased = stage.only_leased();
+    stage.record(leased, verdict, vec![attempt(OutcomeClass::Http, 500)]).await;
 }
 
 /// Checks the stored ordering groups: each has exactly one head, and the others wait.
@@ -92,7 +92,7 @@ pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_end
     }
     end(&stage, retry_at(after(5))).await;
     assert_eq!(stage.refill(stage.endpoint, 9, after(4)).await.next_due, Some(after(5)));
-    let carried = stage.lease(ids[0], after(5)).await;
+    let leased = stage.lease(ids[0], after(5)).await;
     assert_eq!(
         stage.refill(stage.endpoint, 9, after(9_999)).await.next_due,
         None,
@@ -100,7 +100,7 @@ pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_end
     );
     assert_eq!(stage.store().find_queues().await.unwrap(), []);
     stage.recorder.take_waiting();
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(1))], "as soon as it has ended");
     stage.refill(stage.endpoint, 9, after(6)).await;
     assert_eq!(stage.only_leased().delivery.id, ids[1]);
@@ -115,8 +115,8 @@ pub(crate) async fn only_deliveries_of_the_same_group_wait(mut stage: Fixture) {
     let other = publish(&mut stage, "b").await;
     let unordered = stage.one_with_permit();
     let unordered = stage.publish(unordered).await;
-    let carried: Vec<_> = stage.recorder.take_leased().iter().map(|carried| carried.delivery.id).collect();
-    assert_eq!(carried, [first, other, unordered]);
+    let leased: Vec<_> = stage.recorder.take_leased().iter().map(|leased| leased.delivery.id).collect();
+    assert_eq!(leased, [first, other, unordered]);
     let endpoint = stage.new_endpoint(stage.app).await;
     let mut elsewhere = stage.draft(&[endpoint]);
     elsewhere.deliveries[0].delivery.ordering_key = group("a");
@@ -191,8 +191,8 @@ async fn go(stage: &mut Fixture, first: DeliveryId, way: &str) {
                 retried => {
                     let ask = if retried == "retried, delivered" { DeliveryAction::Retry } else { replay };
                     stage.request(first, ask).await;
-                    let carried = stage.lease(first, NOW).await;
-                    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+                    let leased = stage.lease(first, NOW).await;
+                    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
                 }
             }
         }
@@ -222,8 +222,8 @@ async fn go(stage: &mut Fixture, first: DeliveryId, way: &str) {
                     stage.reopen();
                     stage.store().join(after(1)).await.unwrap();
                 } else {
-                    let carried = stage.recorder.take_leased();
-                    stage.store().release(carried, after(1)).await.unwrap();
+                    let leased = stage.recorder.take_leased();
+                    stage.store().release(leased, after(1)).await.unwrap();
                     stage.wait_until_idle().await;
                 }
             }
@@ -247,8 +247,8 @@ pub(crate) async fn the_next_delivery_is_promoted_however_the_head_ends(mut stag
         assert!(stage.delivery(ids[2]).await.is_queued_behind(), "{way}");
         let is_off = way.ends_with("held") || way.ends_with("cancels");
         let told = stage.recorder.take_waiting().iter().any(|(endpoint, _)| *endpoint == stage.endpoint);
-        let is_carried = stage.recorder.take_leased().iter().any(|carried| carried.delivery.id == ids[1]);
-        assert!(told || is_off || is_carried, "{way}: the engine must be notified");
+        let is_leased = stage.recorder.take_leased().iter().any(|leased| leased.delivery.id == ids[1]);
+        assert!(told || is_off || is_leased, "{way}: the engine must be notified");
         if let Some((listed, _)) = stage.listed(ids[0]).await {
             assert_eq!(listed.delivery.ordering_key, None, "{way}");
             assert_eq!(listed.delivery.skipped_at.is_some(), way.ends_with("skipped"), "{way}");
@@ -264,9 +264,9 @@ pub(crate) async fn a_dead_delivery_blocks_its_group_also_after_failed_retries(m
     let replay = DeliveryAction::Replay { new_id: DeliveryId::from_i64(stage.next_id()), give_up_at: None };
     for ask in [DeliveryAction::Retry, replay] {
         stage.request(ids[0], ask).await;
-        let carried = stage.lease(ids[0], NOW).await;
+        let leased = stage.lease(ids[0], NOW).await;
         stage
-            .record(carried, dead(DeadReason::RefusedByReceiver), vec![attempt(OutcomeClass::Http, 400)])
+            .record(leased, dead(DeadReason::RefusedByReceiver), vec![attempt(OutcomeClass::Http, 400)])
             .await;
         stage.reopen();
         stage.store().join(after(1)).await.unwrap();

@@ -40,8 +40,8 @@ fn want(stage: &Fixture, overdue: usize, fresh: usize, by_hand: usize) -> LeaseR
 async fn refill(stage: &Fixture, want: LeaseRequest, now: Timestamp) -> (Vec<DeliveryId>, bool, bool) {
     let refilled = stage.store().lease_due(vec![want], now).await.unwrap().remove(0);
     stage.wait_until_idle().await;
-    let carried = stage.recorder.take_leased().iter().map(|carried| carried.delivery.id).collect();
-    (carried, refilled.has_more_fresh, refilled.has_more_manual)
+    let leased = stage.recorder.take_leased().iter().map(|leased| leased.delivery.id).collect();
+    (leased, refilled.has_more_fresh, refilled.has_more_manual)
 }
 
 pub(crate) async fn fresh_deliveries_are_leased_beside_a_backlog_up_to_their_permits(mut stage: Fixture) {
@@ -81,9 +81,9 @@ pub(crate) async fn a_replay_of_many_waits_behind_a_backlog(mut stage: Fixture) 
         (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
     // A manual delivery that failed is no longer manual.
     stage.request(dead, DeliveryAction::Retry).await;
-    let carried = stage.lease(dead, after(10)).await;
-    assert!(carried.delivery.is_manual);
-    stage.record(carried, retry_at(after(20)), vec![attempt(OutcomeClass::Http, 500)]).await;
+    let leased = stage.lease(dead, after(10)).await;
+    assert!(leased.delivery.is_manual);
+    stage.record(leased, retry_at(after(20)), vec![attempt(OutcomeClass::Http, 500)]).await;
     let overdue = due_at(&mut stage, EPOCH).await;
     let selection = deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered]);
     let replay = begin(&mut stage, selection).await;
@@ -152,9 +152,9 @@ async fn probe(stage: &Fixture, now: Timestamp) -> Option<LeasedDelivery> {
     let want = LeaseRequest { is_probe: true, ..stage.refill_request(stage.endpoint, 1) };
     let refilled = stage.store().lease_due(vec![want], now).await.unwrap().remove(0);
     stage.wait_until_idle().await;
-    let carried = stage.recorder.take_leased().pop();
-    assert_eq!(refilled.has_no_oldest, carried.is_none());
-    carried
+    let leased = stage.recorder.take_leased().pop();
+    assert_eq!(refilled.has_no_oldest, leased.is_none());
+    leased
 }
 
 pub(crate) async fn a_probe_leases_a_due_delivery_or_else_the_earliest_retry(mut stage: Fixture) {
@@ -166,16 +166,16 @@ pub(crate) async fn a_probe_leases_a_due_delivery_or_else_the_earliest_retry(mut
     let first = stage.concluded(retry_at(after(100)), tried_at(NOW)).await;
     let planned = stage.delivery(first).await;
     let due = due_at(&mut stage, after(9)).await;
-    let carried = probe(&stage, after(10)).await.unwrap();
-    assert_eq!((carried.delivery.id, carried.delivery.saved_state), (due, None), "what is due");
-    let carried = probe(&stage, after(10)).await.unwrap();
-    assert_eq!((carried.delivery.id, carried.due), (first, after(10)));
-    assert!(carried.delivery.is_early_probe());
-    stage.record(carried, retry_at(after(900)), vec![attempt(OutcomeClass::Http, 500)]).await;
+    let leased = probe(&stage, after(10)).await.unwrap();
+    assert_eq!((leased.delivery.id, leased.delivery.saved_state), (due, None), "what is due");
+    let leased = probe(&stage, after(10)).await.unwrap();
+    assert_eq!((leased.delivery.id, leased.due), (first, after(10)));
+    assert!(leased.delivery.is_early_probe());
+    stage.record(leased, retry_at(after(900)), vec![attempt(OutcomeClass::Http, 500)]).await;
     let (history_len, attempt_count) = (planned.history_len + 1, planned.attempt_count + 1);
     assert_eq!(stage.delivery(first).await, Delivery { history_len, attempt_count, ..planned });
-    let carried = probe(&stage, after(20)).await.unwrap();
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+    let leased = probe(&stage, after(20)).await.unwrap();
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     assert_eq!(stage.ended(first).await, (DeliveryState::Delivered, None));
     assert_eq!(probe(&stage, after(20)).await.unwrap().delivery.id, later);
 }
@@ -183,8 +183,8 @@ pub(crate) async fn a_probe_leases_a_due_delivery_or_else_the_earliest_retry(mut
 pub(crate) async fn an_interrupted_early_probe_leaves_the_schedule_unchanged(mut stage: Fixture) {
     let id = stage.concluded(retry_at(after(100)), tried_at(NOW)).await;
     let planned = stage.delivery(id).await;
-    let carried = probe(&stage, after(10)).await.unwrap();
-    stage.store().release(vec![carried], after(11)).await.unwrap();
+    let leased = probe(&stage, after(10)).await.unwrap();
+    stage.store().release(vec![leased], after(11)).await.unwrap();
     stage.wait_until_idle().await;
     assert_eq!(stage.delivery(id).await, planned, "handed back");
     drop(probe(&stage, after(12)).await.unwrap());

@@ -68,8 +68,8 @@ fn make_old_day(database: &Database) {
 /// Makes a dead letter with this event id, with its attempt.
 async fn dead_letter(stage: &Fixture, event: i64) -> DeliveryId {
     let id = stage.publish(draft(stage.app, &[stage.endpoint], event)).await;
-    let carried = stage.lease(id, NOW).await;
-    stage.record(carried, dead(DeadReason::Exhausted), vec![attempt(OutcomeClass::Http, 500)]).await;
+    let leased = stage.lease(id, NOW).await;
+    stage.record(leased, dead(DeadReason::Exhausted), vec![attempt(OutcomeClass::Http, 500)]).await;
     id
 }
 

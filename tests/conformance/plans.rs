@@ -84,8 +84,8 @@ async fn pass_through_group(stage: &mut Fixture, ordering_key: OrderingKey) {
         new.deliveries[0].delivery.ordering_key = Some(ordering_key);
         stage.publish(new).await;
     }
-    let carried = stage.only_leased();
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+    let leased = stage.only_leased();
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
 }
 
 /// Checks that both ends of a group's queue are found in the index, without a sort.
@@ -153,13 +153,13 @@ async fn run_engine_requests(stage: &mut Fixture, notes: &mut PlanLog<'_>, rows:
     stage.store().accept(new).await.unwrap();
     stage.wait_until_idle().await;
     notes.take("many events", SHARD_LIMITS);
-    let carried = stage.recorder.take_leased();
-    assert_eq!(carried.len(), BATCH_SIZE);
-    for carried in carried {
+    let leased = stage.recorder.take_leased();
+    assert_eq!(leased.len(), BATCH_SIZE);
+    for leased in leased {
         let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
         let (switch_off, health_sample, ended_at, contract) = (None, None, after(1), None);
         stage.store().record_result(DeliveryResult {
-            leased: carried,
+            leased,
             attempts,
             verdict,
             disable: switch_off,
@@ -203,17 +203,17 @@ async fn fail(stage: &mut Fixture, notes: &mut PlanLog<'_>) {
     stage.store().accept(new).await.unwrap();
     stage.wait_until_idle().await;
     notes.take("many events", SHARD_LIMITS);
-    let mut carried = stage.recorder.take_leased();
-    assert_eq!(carried.len(), BATCH_SIZE + 1);
+    let mut leased = stage.recorder.take_leased();
+    assert_eq!(leased.len(), BATCH_SIZE + 1);
     drop(stage.recorder.take_waiting());
-    let unsent = carried.pop().unwrap();
+    let unsent = leased.pop().unwrap();
     stage.store().release(vec![unsent], after(1)).await.unwrap();
     stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
     notes.take("one handed back", POINT_LIMITS);
     let (contract, verdicts) = (plain(), [retry_at(after(60)), EXHAUSTED].into_iter().cycle());
-    for (carried, verdict) in carried.into_iter().zip(verdicts) {
-        stage.store().record_result(counted(carried, verdict, &contract, after(1)));
+    for (leased, verdict) in leased.into_iter().zip(verdicts) {
+        stage.store().record_result(counted(leased, verdict, &contract, after(1)));
     }
     stage.wait_until_idle().await;
     notes.take("many failures", SHARD_LIMITS);

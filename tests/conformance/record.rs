@@ -21,15 +21,15 @@ const GONE_DISABLED: Disabled =
     Disabled { reason: DisabledReason::Gone, at: NOW, waiting: WaitingWhenDisabled::Held, by: None };
 
 /// Returns the same delivery with another permit, as a confused node might have it.
-fn twin(stage: &Fixture, carried: &LeasedDelivery) -> LeasedDelivery {
-    let (delivery, event) = (carried.delivery.clone(), carried.event.clone());
-    LeasedDelivery { delivery, event, due: carried.due, permit: stage.permits.take(), epoch: carried.epoch }
+fn twin(stage: &Fixture, leased: &LeasedDelivery) -> LeasedDelivery {
+    let (delivery, event) = (leased.delivery.clone(), leased.event.clone());
+    LeasedDelivery { delivery, event, due: leased.due, permit: stage.permits.take(), epoch: leased.epoch }
 }
 
 /// Records the receiver's answer that it is gone.
-async fn record_410(stage: &Fixture, carried: LeasedDelivery, off: Disabled) {
+async fn record_410(stage: &Fixture, leased: LeasedDelivery, off: Disabled) {
     stage.store().record_result(DeliveryResult {
-        leased: carried,
+        leased,
         attempts: vec![attempt(OutcomeClass::Http, 410)],
         verdict: Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: true },
         disable: Some(off),
@@ -105,12 +105,12 @@ pub(crate) async fn each_way_to_become_dead_keeps_its_reason(mut stage: Fixture)
 pub(crate) async fn attempts_are_numbered_from_one_and_a_stale_connection_takes_no_number(
     mut stage: Fixture,
 ) {
-    let carried = stage.leased().await;
-    let id = carried.delivery.id;
+    let leased = stage.leased().await;
+    let id = leased.delivery.id;
     let two = vec![attempt(OutcomeClass::StaleConnection, 0), attempt(OutcomeClass::Http, 500)];
-    stage.record(carried, retry_at(NOW), two).await;
-    let carried = stage.lease(id, NOW).await;
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+    stage.record(leased, retry_at(NOW), two).await;
+    let leased = stage.lease(id, NOW).await;
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let rows: Vec<_> = stage
         .history(id)
         .await
@@ -158,11 +158,11 @@ pub(crate) async fn an_attempt_with_any_bytes_of_a_receiver_reads_back_whole(mut
 }
 
 pub(crate) async fn every_class_of_outcome_reads_back(mut stage: Fixture) {
-    let carried = stage.leased().await;
-    let id = carried.delivery.id;
+    let leased = stage.leased().await;
+    let id = leased.delivery.id;
     let failed = |class| Attempt { outcome: Outcome::failed(class, class.name()), ..attempt(class, 0) };
     let attempts: Vec<Attempt> = OutcomeClass::ALL.into_iter().map(failed).collect();
-    stage.record(carried, retry_at(NOW), attempts.clone()).await;
+    stage.record(leased, retry_at(NOW), attempts.clone()).await;
     let read: Vec<Attempt> = stage.history(id).await.into_iter().map(|row| row.attempt).collect();
     assert_eq!(read, attempts);
 }
@@ -173,8 +173,8 @@ pub(crate) async fn an_attempt_that_used_no_retry_slot_has_no_number(mut stage: 
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.attempt_count, delivery.history_len, delivery.retry_index), (0, 1, 0));
     assert_eq!(stage.history(id).await[0].number, None);
-    let carried = stage.lease(id, after(5)).await;
-    stage.record(carried, retry_at(after(9)), vec![attempt(OutcomeClass::Timeout, 0)]).await;
+    let leased = stage.lease(id, after(5)).await;
+    stage.record(leased, retry_at(after(9)), vec![attempt(OutcomeClass::Timeout, 0)]).await;
     assert_eq!(stage.history(id).await[1].number, Some(1));
 }
 
@@ -189,14 +189,14 @@ pub(crate) async fn a_success_keeps_the_answer_but_not_its_headers(mut stage: Fi
 }
 
 pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage: Fixture) {
-    let carried = stage.leased().await;
-    let id = carried.delivery.id;
+    let leased = stage.leased().await;
+    let id = leased.delivery.id;
     assert_eq!(stage.permits.taken(), 1);
     stage.permits.gate.shut();
     let attempts = vec![attempt(OutcomeClass::Ok, 200)];
     let verdict = Verdict::Delivered;
     stage.store().record_result(DeliveryResult {
-        leased: carried,
+        leased,
         attempts,
         verdict,
         disable: None,
@@ -213,11 +213,11 @@ pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage:
 }
 
 pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut stage: Fixture) {
-    let carried = stage.leased().await;
-    let id = carried.delivery.id;
+    let leased = stage.leased().await;
+    let id = leased.delivery.id;
     let late =
-        [vec![attempt(OutcomeClass::Http, 500)], vec![]].map(|attempts| (twin(&stage, &carried), attempts));
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+        [vec![attempt(OutcomeClass::Http, 500)], vec![]].map(|attempts| (twin(&stage, &leased), attempts));
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let (before, history) = (stage.delivery(id).await, stage.history(id).await.len());
     for (twin, attempts) in late {
         stage.record(twin, dead(DeadReason::Exhausted), attempts).await;
@@ -228,23 +228,23 @@ pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut sta
 }
 
 pub(crate) async fn a_delivery_leased_under_another_epoch_is_left_alone(mut stage: Fixture) {
-    let carried = stage.leased().await;
-    let (id, before) = (carried.delivery.id, stage.delivery(carried.delivery.id).await);
-    let foreign = |stage: &Fixture| LeasedDelivery { epoch: carried.epoch + 1, ..twin(stage, &carried) };
+    let leased = stage.leased().await;
+    let (id, before) = (leased.delivery.id, stage.delivery(leased.delivery.id).await);
+    let foreign = |stage: &Fixture| LeasedDelivery { epoch: leased.epoch + 1, ..twin(stage, &leased) };
     stage.record(foreign(&stage), Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     record_410(&stage, foreign(&stage), GONE_DISABLED).await;
     stage.store().release(vec![foreign(&stage)], after(1)).await.unwrap();
     assert_eq!((stage.delivery(id).await, stage.history(id).await.len()), (before, 0));
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().disabled, None);
     assert_eq!(stage.permits.taken(), 1, "the other permits are free all the same");
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Delivered);
 }
 
 pub(crate) async fn a_410_disables_the_endpoint_with_its_verdict(mut stage: Fixture) {
-    let carried = stage.leased().await;
-    let id = carried.delivery.id;
-    record_410(&stage, carried, GONE_DISABLED).await;
+    let leased = stage.leased().await;
+    let id = leased.delivery.id;
+    record_410(&stage, leased, GONE_DISABLED).await;
     assert_eq!(stage.ended(id).await, (DeliveryState::Dead, Some(EndReason::RefusedByReceiver)));
     let endpoint = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     assert_eq!(
@@ -255,19 +255,19 @@ pub(crate) async fn a_410_disables_the_endpoint_with_its_verdict(mut stage: Fixt
 }
 
 pub(crate) async fn a_410_of_a_delivery_no_longer_in_flight_disables_nothing(mut stage: Fixture) {
-    let carried = stage.leased().await;
-    let late = twin(&stage, &carried);
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+    let leased = stage.leased().await;
+    let late = twin(&stage, &leased);
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     record_410(&stage, late, GONE_DISABLED).await;
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().disabled, None);
     assert!(stage.recorder.take_disabled().is_empty());
 }
 
 pub(crate) async fn a_410_does_not_change_a_disabled_endpoint(mut stage: Fixture) {
-    let carried = stage.leased().await;
+    let leased = stage.leased().await;
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
     let before = stage.store().endpoint(stage.endpoint).await.unwrap();
-    record_410(&stage, carried, GONE_DISABLED).await;
+    record_410(&stage, leased, GONE_DISABLED).await;
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), before);
     assert!(stage.recorder.take_disabled().is_empty(), "nothing was switched");
 }
@@ -279,26 +279,26 @@ pub(crate) async fn a_failed_delivery_is_held_or_cancelled_if_its_endpoint_was_d
         (WaitingWhenDisabled::Held, (DeliveryState::Held, None)),
         (WaitingWhenDisabled::Cancelled, (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled))),
     ] {
-        let carried = stage.leased().await;
-        let id = carried.delivery.id;
+        let leased = stage.leased().await;
+        let id = leased.delivery.id;
         stage.set_availability(stage.endpoint, Some(waiting)).await;
-        stage.record(carried, retry_at(after(60)), vec![attempt(OutcomeClass::Http, 500)]).await;
+        stage.record(leased, retry_at(after(60)), vec![attempt(OutcomeClass::Http, 500)]).await;
         assert_eq!(stage.ended(id).await, ended);
         stage.set_availability(stage.endpoint, None).await;
     }
-    let carried = stage.leased().await;
-    let id = carried.delivery.id;
+    let leased = stage.leased().await;
+    let id = leased.delivery.id;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
-    stage.record(carried, retry_at(after(60)), vec![attempt(OutcomeClass::Http, 500)]).await;
+    stage.record(leased, retry_at(after(60)), vec![attempt(OutcomeClass::Http, 500)]).await;
     assert_eq!(stage.ended(id).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)));
     assert!(stage.recorder.take_waiting().is_empty());
 }
 
 pub(crate) async fn a_success_is_a_success_although_the_endpoint_was_deleted_meanwhile(mut stage: Fixture) {
-    let carried = stage.leased().await;
-    let id = carried.delivery.id;
+    let leased = stage.leased().await;
+    let id = leased.delivery.id;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     assert_eq!(stage.ended(id).await, (DeliveryState::Delivered, None));
 }
 
@@ -309,9 +309,9 @@ pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage:
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
         stage.request(id, DeliveryAction::Retry).await;
-        let carried = stage.lease(id, NOW).await;
-        assert!(carried.delivery.saved_state.is_some());
-        stage.record(carried, retry_at(after(600)), vec![attempt(OutcomeClass::Http, 500)]).await;
+        let leased = stage.lease(id, NOW).await;
+        assert!(leased.delivery.saved_state.is_some());
+        stage.record(leased, retry_at(after(600)), vec![attempt(OutcomeClass::Http, 500)]).await;
         let after_it = stage.delivery(id).await;
         let (history_len, attempt_count) = (before.history_len + 1, before.attempt_count + 1);
         let restarted_at = Some(NOW);
@@ -324,8 +324,8 @@ pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage:
 pub(crate) async fn a_successful_manual_retry_delivers(mut stage: Fixture) {
     let id = stage.one_in(DeliveryState::Dead).await;
     stage.request(id, DeliveryAction::Retry).await;
-    let carried = stage.lease(id, NOW).await;
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+    let leased = stage.lease(id, NOW).await;
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let delivery = stage.delivery(id).await;
     assert_eq!(
         (delivery.state, delivery.reason, delivery.saved_state),

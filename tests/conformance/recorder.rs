@@ -64,7 +64,7 @@ impl Gate {
 /// The recorded calls of the store, in order.
 #[derive(Default)]
 pub(crate) struct RecordingListener {
-    carried: Mutex<Vec<LeasedDelivery>>,
+    leased: Mutex<Vec<LeasedDelivery>>,
     waiting: Mutex<Vec<(EndpointId, Timestamp)>>,
     switched_off: Mutex<Vec<(EndpointId, Disabled, u32)>>,
     inspections_wait: AtomicUsize,
@@ -83,7 +83,7 @@ impl RecordingListener {
     }
 
     pub(crate) fn take_leased(&self) -> Vec<LeasedDelivery> {
-        std::mem::take(&mut self.carried.lock().unwrap())
+        std::mem::take(&mut self.leased.lock().unwrap())
     }
 
     pub(crate) fn take_waiting(&self) -> Vec<(EndpointId, Timestamp)> {
@@ -114,8 +114,8 @@ impl RecordingListener {
 }
 
 impl CommitListener for RecordingListener {
-    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
-        self.carried.lock().unwrap().extend(carried);
+    fn deliveries_leased(&self, leased: Vec<LeasedDelivery>) {
+        self.leased.lock().unwrap().extend(leased);
         self.gate.pass();
     }
 

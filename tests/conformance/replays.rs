@@ -216,8 +216,8 @@ pub(crate) async fn a_source_that_changed_meanwhile_is_left_alone_and_counted(mu
     let page = page(&mut stage, &replay, &sources);
     stage.request(gone, DeliveryAction::Delete).await;
     stage.request(changed, DeliveryAction::Retry).await;
-    let carried = stage.lease(changed, NOW).await;
-    stage.record(carried, posthaste::domain::verdict::Verdict::Delivered, vec![]).await;
+    let leased = stage.lease(changed, NOW).await;
+    stage.record(leased, posthaste::domain::verdict::Verdict::Delivered, vec![]).await;
     let done = stage.store().advance_replay(page, after(10)).await.unwrap().unwrap();
     assert_eq!((done.replayed, done.refused), (0, 2));
     assert_eq!(done.last_refusal, Some(format!("{changed} is delivered by now")));
@@ -310,8 +310,8 @@ pub(crate) async fn a_delivered_replay_is_no_source_of_its_own(mut stage: Fixtur
     finish(&mut stage, &replay).await;
     let event = stage.delivery(delivered).await.event;
     let copy = stage.store().deliveries_of(event).await.unwrap()[1].delivery.id;
-    let carried = stage.lease(copy, after(20)).await;
-    stage.record(carried, posthaste::domain::verdict::Verdict::Delivered, vec![]).await;
+    let leased = stage.lease(copy, after(20)).await;
+    stage.record(leased, posthaste::domain::verdict::Verdict::Delivered, vec![]).await;
     let again = begin(&mut stage, deliveries(None, None, &[DeliveryState::Delivered])).await;
     assert_eq!(ids(&search(&stage, &again, 10).await), [delivered]);
 }

@@ -100,8 +100,8 @@ pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage
     new.dedup = keys.to_vec();
     let event = new.event.id;
     let id = stage.publish(new).await;
-    let carried = stage.only_leased();
-    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+    let leased = stage.only_leased();
+    stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let as_new = DeliveryId::from_i64(stage.next_id() + 100_000);
     assert!(matches!(
         stage.request(id, DeliveryAction::Replay { new_id: as_new, give_up_at: None }).await,
@@ -132,7 +132,7 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: 
     let (pending, retrying) =
         (stage.one_in(DeliveryState::Pending).await, stage.one_in(DeliveryState::Retrying).await);
     let held = stage.one_in(DeliveryState::Held).await;
-    let carried = stage.leased().await;
+    let leased = stage.leased().await;
     let (done, _) = expire(&stage, an_hour(), after(HOUR)).await;
     let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
     ended.sort();
@@ -152,13 +152,13 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: 
         (3, 0),
         "counted, and not against the receiver"
     );
-    assert_eq!(stage.delivery(carried.delivery.id).await.state, DeliveryState::InFlight, "left alone");
+    assert_eq!(stage.delivery(leased.delivery.id).await.state, DeliveryState::InFlight, "left alone");
     assert_eq!(stage.store().find_queues().await.unwrap(), []);
 
     let (done, _) = expire(&stage, an_hour(), after(2 * HOUR - 1)).await;
     assert_eq!(done, ExpireResult::default(), "on record for as long as attempts are kept");
-    let late = carried.delivery.id;
-    stage.record(carried, dead(DeadReason::Exhausted), vec![attempt(OutcomeClass::Http, 500)]).await;
+    let late = leased.delivery.id;
+    stage.record(leased, dead(DeadReason::Exhausted), vec![attempt(OutcomeClass::Http, 500)]).await;
     let (done, _) = expire(&stage, an_hour(), after(2 * HOUR)).await;
     assert_eq!((done.events, done.deliveries), (4, 4), "the one that was carried died meanwhile");
     assert!(stage.listed(late).await.is_none());

@@ -84,8 +84,8 @@ async fn simultaneous_failures_are_written_in_several_batches(mut pair: TwoNodes
     let new = (0..300).map(|_| pair.stage.one_with_permit()).collect();
     pair.stage.store().accept(new).await.unwrap();
     pair.stage.wait_until_idle().await;
-    let (carried, store) = (pair.stage.recorder.take_leased(), pair.stage.shared_store());
-    assert_eq!(carried.len(), 300);
+    let (leased, store) = (pair.stage.recorder.take_leased(), pair.stage.shared_store());
+    assert_eq!(leased.len(), 300);
     let held = pair.hold("INSERT ON events").await;
     let one = pair.stage.one_event();
     let accepted = tokio::spawn({
@@ -93,11 +93,11 @@ async fn simultaneous_failures_are_written_in_several_batches(mut pair: TwoNodes
         async move { store.accept(vec![one]).await }
     });
     held.until_waiting(1).await;
-    for carried in carried {
+    for leased in leased {
         let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], retry_at(after(60)));
         let (switch_off, health_sample, ended_at, contract) = (None, None, after(1), None);
         store.record_result(DeliveryResult {
-            leased: carried,
+            leased,
             attempts,
             verdict,
             disable: switch_off,

@@ -96,12 +96,12 @@ async fn two_nodes_refilling_one_queue_lease_each_delivery_once(mut pair: TwoNod
             drafts.iter().map(|new| new.deliveries[0].delivery.id).collect();
         pair.stage.store().accept(drafts).await.unwrap();
         let [here, there] = refill_both(&pair, 40).await;
-        let mut carried: Vec<_> = here.iter().chain(&there).map(|carried| carried.delivery.id).collect();
+        let mut leased: Vec<_> = here.iter().chain(&there).map(|leased| leased.delivery.id).collect();
         // Each node skips the rows that the other has locked; none is left when both have ended.
         let [more, again] = refill_both(&pair, 40).await;
-        carried.extend(more.iter().chain(&again).map(|carried| carried.delivery.id));
-        assert_eq!(carried.len(), 40);
-        assert_eq!(carried.into_iter().collect::<BTreeSet<_>>(), published);
+        leased.extend(more.iter().chain(&again).map(|leased| leased.delivery.id));
+        assert_eq!(leased.len(), 40);
+        assert_eq!(leased.into_iter().collect::<BTreeSet<_>>(), published);
     }
 }
 
@@ -123,12 +123,12 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: TwoNodes) {
         let [here, there] = refill_both(&pair, 5).await;
         let turn = (here.len(), there.len());
         assert!(turn == (1, 0) || turn == (0, 1), "{turn:?} after {done}");
-        for (carried, store) in here
+        for (leased, store) in here
             .into_iter()
             .map(|one| (one, pair.stage.shared_store()))
             .chain(there.into_iter().map(|one| (one, pair.other.store.clone())))
         {
-            store.record_result(record_of(carried, OutcomeClass::Ok, Verdict::Delivered, None));
+            store.record_result(record_of(leased, OutcomeClass::Ok, Verdict::Delivered, None));
             store.flush().await.unwrap();
         }
     }
@@ -136,7 +136,7 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: TwoNodes) {
 }
 
 fn record_of(
-    carried: LeasedDelivery,
+    leased: LeasedDelivery,
     class: OutcomeClass,
     verdict: Verdict,
     health_sample: Option<HealthSample>,
@@ -145,15 +145,7 @@ fn record_of(
     let contract = health_sample
         .is_some()
         .then(|| Arc::new(posthaste::domain::contract::Contract::builtin().unwrap()[0].clone()));
-    DeliveryResult {
-        leased: carried,
-        attempts,
-        verdict,
-        disable: None,
-        health_sample,
-        ended_at: after(11),
-        contract,
-    }
+    DeliveryResult { leased, attempts, verdict, disable: None, health_sample, ended_at: after(11), contract }
 }
 
 async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut pair: TwoNodes) {
@@ -181,9 +173,9 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut
         }
         let failing = nodes.map(|(store, recorder, _)| {
             let health_sample = || Some(HealthSample { adjusted_time: Duration::from_secs(1), paused: None });
-            for carried in recorder.take_leased() {
+            for leased in recorder.take_leased() {
                 store.record_result(record_of(
-                    carried,
+                    leased,
                     OutcomeClass::Http,
                     retry_at(after(600)),
                     health_sample(),

@@ -90,8 +90,8 @@ async fn a_delivery_no_longer_leased_is_neither_recorded_nor_counted(mut pair: T
     pair.stage.recorder.gate.shut();
     let blocking = store.accept(vec![blocking]);
     pair.stage.recorder.gate.wait_for_the_store();
-    for carried in [gone, kept] {
-        store.record_result(counted(carried, Verdict::Delivered, &plain(), after(1)));
+    for leased in [gone, kept] {
+        store.record_result(counted(leased, Verdict::Delivered, &plain(), after(1)));
     }
     let accepted = store.accept(vec![accepted]);
     pair.stage.recorder.gate.open();

@@ -50,8 +50,8 @@ async fn of_type(stage: &mut Fixture, event_type: &str, verdict: Verdict) {
     let event = std::sync::Arc::get_mut(&mut new.event).expect("no other reference exists");
     event_type.clone_into(&mut event.event_type);
     stage.publish(new).await;
-    let carried = stage.only_leased();
-    stage.store().record_result(counted(carried, verdict, &plain(), after(1)));
+    let leased = stage.only_leased();
+    stage.store().record_result(counted(leased, verdict, &plain(), after(1)));
     stage.wait_until_idle().await;
 }
 
@@ -121,9 +121,9 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Fix
 pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its_ends(mut stage: Fixture) {
     let plain = plain();
     for day in 0..10 {
-        let carried = stage.leased().await;
+        let leased = stage.leased().await;
         let at = after(day * DAY + day * 3600);
-        stage.store().record_result(counted(carried, Verdict::Delivered, &plain, at));
+        stage.store().record_result(counted(leased, Verdict::Delivered, &plain, at));
         stage.wait_until_idle().await;
         roll_up(&stage, at).await;
     }

@@ -43,11 +43,11 @@ async fn deliver_all(stage: &Fixture) -> Vec<DeliveryId> {
     let mut delivered = Vec::new();
     loop {
         stage.refill(stage.endpoint, 9, after(60)).await;
-        let mut carried = stage.recorder.take_leased();
-        assert!(carried.len() <= 1, "one at a time");
-        let Some(carried) = carried.pop() else { return delivered };
-        delivered.push(carried.delivery.id);
-        stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
+        let mut leased = stage.recorder.take_leased();
+        assert!(leased.len() <= 1, "one at a time");
+        let Some(leased) = leased.pop() else { return delivered };
+        delivered.push(leased.delivery.id);
+        stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     }
 }
 

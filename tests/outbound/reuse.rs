@@ -318,13 +318,13 @@ async fn every_answer_belongs_to_its_own_request() {
     .await;
     let client = Arc::new(client());
     let senders: Vec<_> = (0..32)
-        .map(|carrier| {
+        .map(|http_sender| {
             let (client, url) = (Arc::clone(&client), receiver.url());
             tokio::spawn(async move {
                 for n in 0..100 {
-                    let number = (carrier * 1000 + n).to_string();
+                    let number = (http_sender * 1000 + n).to_string();
                     let headers = vec![("x-number".into(), number.clone())];
-                    let endpoint_id = EndpointId::from_i64(carrier % 4);
+                    let endpoint_id = EndpointId::from_i64(http_sender % 4);
                     let outcome =
                         client.post(OutboundRequest { headers, endpoint_id, ..request(&url) }).await.unwrap();
                     assert_answered(&outcome, 200);
@@ -333,8 +333,8 @@ async fn every_answer_belongs_to_its_own_request() {
             })
         })
         .collect();
-    for carrier in senders {
-        carrier.await.unwrap();
+    for http_sender in senders {
+        http_sender.await.unwrap();
     }
     assert!(client.idle() <= 32);
 }

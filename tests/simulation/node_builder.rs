@@ -34,7 +34,7 @@ pub(crate) struct NodeBuilder<S> {
 /// Further parts that an engine needs.
 pub(crate) struct EngineParts {
     pub(crate) delivery_store: Arc<dyn DeliveryStore>,
-    pub(crate) carrier: Arc<dyn HttpSender>,
+    pub(crate) http_sender: Arc<dyn HttpSender>,
     pub(crate) grace: Duration,
     pub(crate) rounds: Intervals,
 }
@@ -71,7 +71,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
             delivery_worker: DeliveryWorker {
                 config_cache: self.config_cache.clone(),
                 delivery_store: tools.delivery_store,
-                http_sender: tools.carrier,
+                http_sender: tools.http_sender,
                 clock: self.clock.clone(),
                 entropy: self.entropy.clone(),
                 metrics: Arc::new(Metrics::default()),

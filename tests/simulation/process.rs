@@ -180,9 +180,9 @@ impl Process {
         while tries_left > 0 && self.commit().is_some_and(|turn| turn != CommitResult::Nothing) {
             tries_left -= usize::from(had_trouble);
         }
-        let carried = "SELECT count(*) FROM deliveries WHERE queue = 0";
+        let leased = "SELECT count(*) FROM deliveries WHERE queue = 0";
         let in_flight =
-            self.with_disk(|disk| disk.query_row(carried, [], |row| row.get::<_, i64>(0)).unwrap());
+            self.with_disk(|disk| disk.query_row(leased, [], |row| row.get::<_, i64>(0)).unwrap());
         if !had_trouble && was_in_time && in_flight.is_some_and(|count| count > 0) {
             world.complain(
                 Promise::House,
@@ -274,7 +274,7 @@ impl ProcessStart {
         let line = Arc::new(FakeHttpSender { world: world.clone(), life: self.process.number });
         EngineParts {
             delivery_store: world.sabotage.delivery_store(self.store.clone()),
-            carrier: world.sabotage.carrier(line),
+            http_sender: world.sabotage.http_sender(line),
             grace: Duration::from_millis(world.plan.grace as u64),
             rounds: Intervals {
                 gauges: long,

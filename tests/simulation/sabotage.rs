@@ -189,7 +189,7 @@ impl Sabotage {
         }
     }
 
-    pub(crate) fn carrier(&self, line: Arc<FakeHttpSender>) -> Arc<dyn HttpSender> {
+    pub(crate) fn http_sender(&self, line: Arc<FakeHttpSender>) -> Arc<dyn HttpSender> {
         match self {
             Self::PostTwice => Arc::new(DoublingSender(line)),
             _ => line,
@@ -222,8 +222,8 @@ impl HttpSender for DoublingSender {
 struct SilentListener(Arc<EndpointQueues>);
 
 impl CommitListener for SilentListener {
-    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
-        self.0.deliveries_leased(carried);
+    fn deliveries_leased(&self, leased: Vec<LeasedDelivery>) {
+        self.0.deliveries_leased(leased);
     }
 
     fn delivery_waiting(&self, _: EndpointId, _: Timestamp) {}
@@ -319,8 +319,8 @@ impl DeliveryStore for SabotagedStore {
         self.store.lease_due(wants, now)
     }
 
-    fn release(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
-        self.store.release(carried, now)
+    fn release(&self, leased: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
+        self.store.release(leased, now)
     }
 
     fn advance_retries(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, AdvancedRetries> {

@@ -79,7 +79,7 @@ impl NodeBuilder {
         self,
         queues: Arc<EndpointQueues>,
         events: QueueEvents,
-        carrier: Arc<dyn HttpSender>,
+        http_sender: Arc<dyn HttpSender>,
     ) -> Engine {
         let long = Duration::from_hours(24);
         Engine {
@@ -88,7 +88,7 @@ impl NodeBuilder {
             delivery_worker: DeliveryWorker {
                 config_cache: self.config_cache,
                 delivery_store: self.store.clone(),
-                http_sender: carrier,
+                http_sender,
                 clock: self.clock,
                 entropy: Arc::new(SeededEntropy::new(1)),
                 metrics: Arc::new(Metrics::default()),

@@ -662,7 +662,7 @@ mod ed25519 {
 
     impl Field {
         /// Limbs of up to 2^112: what leaves the highest comes back 19-fold in the lowest, as 2^255 is 19.
-        fn carried(wide: [u128; 5]) -> Self {
+        fn leased(wide: [u128; 5]) -> Self {
             let (mut limbs, mut carry) = ([0; 5], 0);
             for (limb, wide) in limbs.iter_mut().zip(wide) {
                 let sum = wide + carry;
@@ -679,12 +679,12 @@ mod ed25519 {
         }
 
         fn plus(&self, other: &Self) -> Self {
-            Self::carried(std::array::from_fn(|i| u128::from(self.0[i]) + u128::from(other.0[i])))
+            Self::leased(std::array::from_fn(|i| u128::from(self.0[i]) + u128::from(other.0[i])))
         }
 
         /// Subtracts. 4p is added first, as each of its limbs is greater than any limb of `other`.
         pub fn minus(&self, other: &Self) -> Self {
-            Self::carried(std::array::from_fn(|i| {
+            Self::leased(std::array::from_fn(|i| {
                 let limb_of_p = if i == 0 { LIMB - 18 } else { LIMB };
                 u128::from(self.0[i]) + 4 * u128::from(limb_of_p) - u128::from(other.0[i])
             }))
@@ -698,7 +698,7 @@ mod ed25519 {
                     wide[(i + j) % 5] += if i + j < 5 { product } else { 19 * product };
                 }
             }
-            Self::carried(wide)
+            Self::leased(wide)
         }
 
         /// To the power of 2^bits - 1 - less, with `less` made of some of these bits: all are set but those of `less`.
@@ -731,7 +731,7 @@ mod ed25519 {
 
         pub fn encode(&self) -> [u8; 32] {
             // After two carries it is below 2p, so p is subtracted once (if adding 19 reaches 2^255) or not at all.
-            let Self(mut limbs) = Self::carried(Self::carried(self.0.map(u128::from)).0.map(u128::from));
+            let Self(mut limbs) = Self::leased(Self::leased(self.0.map(u128::from)).0.map(u128::from));
             let mut carry = limbs.iter().fold(19, |carry, limb| (limb + carry) >> 51) * 19;
             for limb in &mut limbs {
                 let sum = *limb + carry;

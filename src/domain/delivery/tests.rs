@@ -240,9 +240,9 @@ fn new_delivery(give_up_at: Option<Timestamp>) -> Delivery {
 
 fn new_deliveries() -> impl Strategy<Value = Delivery> {
     let age = prop::option::weighted(0.3, 0u64..400_000);
-    (age, any::<bool>()).prop_map(|(age, carried)| {
+    (age, any::<bool>()).prop_map(|(age, leased)| {
         let mut delivery = new_delivery(age.map(|ms| START.plus(Duration::from_millis(ms))));
-        if carried {
+        if leased {
             delivery.start_in_flight();
         }
         check_shape(&delivery);

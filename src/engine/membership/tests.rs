@@ -317,8 +317,8 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     let shared = in_shard(0, None);
     silent.put(&shared);
     let before = silent.node_state().epoch();
-    let carried = |epoch| leased(&silent.queues, &shared, epoch);
-    silent.queues.deliveries_leased(vec![carried(before)]);
+    let leased = |epoch| leased(&silent.queues, &shared, epoch);
+    silent.queues.deliveries_leased(vec![leased(before)]);
     assert_eq!(silent.queues.permits_out(), 1);
     silent.link.is_cut.store(true, SeqCst);
     sleep(14 * SECOND).await;
@@ -346,9 +346,9 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     assert!(silent.may_dial(&town) && silent.may_take(&shared));
     assert_eq!(silent.ids.next_range(town.clock.now(), 1) >> 16 & 0x3f, after, "its ids are of its new slot");
     // A delivery that was committed before the takeover and is handed over only now.
-    silent.queues.deliveries_leased(vec![carried(before)]);
+    silent.queues.deliveries_leased(vec![leased(before)]);
     assert_eq!(silent.queues.permits_out(), 0);
-    silent.queues.deliveries_leased(vec![carried(after)]);
+    silent.queues.deliveries_leased(vec![leased(after)]);
     assert_eq!(silent.queues.permits_out(), 1);
 }
 

@@ -102,8 +102,8 @@ pub(super) fn lease_all(tx: &Transaction<'_>, taken: &[(DeliveryState, &Delivery
     let mut rows = ColumnRows::new(TO_LEASE);
     taken.iter().try_for_each(|(from, delivery)| rows.push(params![delivery.id, from]))?;
     let first = params![DeliveryState::InFlight, ExpectedState::LeasedBy(tx.epoch()).queue_column()];
-    let carried: HashSet<DeliveryId> = tx.read_rows(&LEASE, first, &[&rows], |row| row.get(0))?;
-    Ok(taken.iter().map(|(_, delivery)| carried.contains(&delivery.id)).collect())
+    let leased: HashSet<DeliveryId> = tx.read_rows(&LEASE, first, &[&rows], |row| row.get(0))?;
+    Ok(taken.iter().map(|(_, delivery)| leased.contains(&delivery.id)).collect())
 }
 
 fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<ExpectedState>) -> Result<bool> {

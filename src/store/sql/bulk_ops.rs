@@ -77,7 +77,7 @@ impl RecordResult {
         is_well: impl FnOnce(EndpointId) -> bool,
     ) -> Option<Delivery> {
         let DeliveryResult {
-            leased: carried,
+            leased,
             attempts,
             verdict,
             disable: switch_off,
@@ -85,12 +85,12 @@ impl RecordResult {
             ended_at,
             contract,
         } = &self.record;
-        let mut delivery = carried.delivery.clone();
+        let mut delivery = leased.delivery.clone();
         let [attempt] = &attempts[..] else { return None };
         let is_ok = attempt.outcome.class == OutcomeClass::Ok;
         let says_nothing = health_sample.is_none() || contract.is_none();
         let is_plain = *verdict == Verdict::Delivered
-            && carried.epoch == epoch
+            && leased.epoch == epoch
             && switch_off.is_none()
             && delivery.ordering_key.is_none()
             && delivery.skipped_at.is_none()
@@ -106,9 +106,9 @@ impl RecordResult {
         &self,
         each: &mut dyn FnMut(&[&dyn ToValue]) -> Result<()>,
     ) -> Result<()> {
-        let DeliveryResult { leased: carried, attempts, .. } = &self.record;
+        let DeliveryResult { leased, attempts, .. } = &self.record;
         let (position, number) = delivery_statements::next_positions(&self.record);
-        attempts::rows(carried.delivery.id, position, number, attempts, each)
+        attempts::rows(leased.delivery.id, position, number, attempts, each)
     }
 
     /// Sets its result: `None` where the delivery was not leased any more.

@@ -92,7 +92,7 @@ impl Locks {
 /// Effects of a batch, passed to the engine once it is durable.
 #[derive(Default)]
 pub(in crate::store) struct CommitEffects {
-    pub(super) carried: Vec<LeasedDelivery>,
+    pub(super) leased: Vec<LeasedDelivery>,
     pub(in crate::store) waiting: Vec<(EndpointId, Timestamp)>,
     /// Waiting as well, and requested manually.
     pub(in crate::store) manual: Vec<(EndpointId, Timestamp)>,
@@ -121,8 +121,8 @@ impl CommitEffects {
         for (endpoint, due) in self.manual {
             commit_listener.manual_waiting(endpoint, due);
         }
-        if !self.carried.is_empty() {
-            commit_listener.deliveries_leased(self.carried);
+        if !self.leased.is_empty() {
+            commit_listener.deliveries_leased(self.leased);
         }
         if self.inspections_wait {
             commit_listener.inspection_waiting();

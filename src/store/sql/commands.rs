@@ -109,19 +109,19 @@ impl Command for Accept {
             }
             for new_delivery in new.deliveries {
                 // A delivery that is queued behind others in its ordering group releases its permit.
-                let is_carried = new_delivery.delivery.state == DeliveryState::InFlight;
-                match new_delivery.permit.filter(|_| is_carried) {
+                let is_leased = new_delivery.delivery.state == DeliveryState::InFlight;
+                match new_delivery.permit.filter(|_| is_leased) {
                     Some(hand) => {
                         let event = new.event.clone();
                         let due = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
-                        let carried = LeasedDelivery {
+                        let leased = LeasedDelivery {
                             delivery: new_delivery.delivery,
                             event,
                             due,
                             permit: hand,
                             epoch: self.epoch,
                         };
-                        after.carried.push(carried);
+                        after.leased.push(leased);
                     }
                     None => note_waiting(&new_delivery.delivery, after),
                 }
@@ -175,8 +175,8 @@ impl Command for RecordResult {
     }
 
     fn kind(&self) -> CommandKind {
-        let DeliveryResult { leased: carried, verdict, .. } = &self.record;
-        let Delivery { endpoint, ordering_key, .. } = carried.delivery;
+        let DeliveryResult { leased, verdict, .. } = &self.record;
+        let Delivery { endpoint, ordering_key, .. } = leased.delivery;
         match (verdict, ordering_key) {
             (Verdict::Delivered, None) => CommandKind::Success(endpoint),
             (Verdict::Delivered, Some(_)) => CommandKind::NeedsQueueLock,
@@ -189,8 +189,8 @@ impl Command for RecordResult {
     }
 
     fn locks(&self, locks: &mut Locks) {
-        let DeliveryResult { leased: carried, attempts, verdict, health_sample, contract, .. } = &self.record;
-        let Delivery { app, endpoint, ordering_key, .. } = carried.delivery;
+        let DeliveryResult { leased, attempts, verdict, health_sample, contract, .. } = &self.record;
+        let Delivery { app, endpoint, ordering_key, .. } = leased.delivery;
         locks.queues.extend(ordering_key.map(|_| endpoint));
         let is_dead = matches!(verdict, Verdict::Dead { .. }) && contract.is_some();
         locks.digests.extend(is_dead.then_some(app));
@@ -205,12 +205,12 @@ impl Command for RecordResult {
     }
 
     fn add_statistics(&self, sums: &mut StatBatch) {
-        let DeliveryResult { leased: carried, attempts, verdict, health_sample, ended_at, .. } = &self.record;
+        let DeliveryResult { leased, attempts, verdict, health_sample, ended_at, .. } = &self.record;
         let Some(RecordedResult { delivery, .. }) = &self.recorded else { return };
         // A failed extra attempt, requested manually, leaves the delivery as it had ended.
-        let has_ended = delivery.state.is_terminal() && !carried.delivery.restores_saved_state(verdict);
+        let has_ended = delivery.state.is_terminal() && !leased.delivery.restores_saved_state(verdict);
         let attempt = attempts.last().filter(|_| health_sample.is_some());
-        let event_type = &carried.event.event_type;
+        let event_type = &leased.event.event_type;
         if event_type == TEST_EVENT_TYPE || !(has_ended || attempt.is_some()) {
             return;
         }
@@ -316,7 +316,7 @@ impl Command for LeaseDue {
             let by_hand = found.manual.into_iter().zip(want.manual_permits);
             let oldest = found.oldest.into_iter().zip(want.permits);
             let fresh = found.fresh.into_iter().zip(want.fresh_permits);
-            after.carried.extend(by_hand.chain(oldest).chain(fresh).map(carry));
+            after.leased.extend(by_hand.chain(oldest).chain(fresh).map(carry));
         }
         let _ = self.reply.send(Ok(refilled));
     }
@@ -348,7 +348,7 @@ fn in_savepoint(
 }
 
 pub(super) struct Release {
-    pub(super) carried: Vec<LeasedDelivery>,
+    pub(super) leased: Vec<LeasedDelivery>,
     pub(super) now: Timestamp,
     pub(super) waiting: Vec<(EndpointId, Timestamp)>,
     pub(super) changed: BTreeSet<(AppId, EndpointId)>,
@@ -358,8 +358,8 @@ pub(super) struct Release {
 impl Command for Release {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.waiting.clear();
-        for carried in &self.carried {
-            let became = delivery_statements::release(tx, carried, self.now, &mut self.waiting)?;
+        for leased in &self.leased {
+            let became = delivery_statements::release(tx, leased, self.now, &mut self.waiting)?;
             self.changed.extend(became.as_ref().map(|delivery| (delivery.app, delivery.endpoint)));
             self.waiting.extend(became.and_then(|delivery| {
                 delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (delivery.endpoint, due))

@@ -201,17 +201,17 @@ pub(super) fn disable_endpoint(tx: &dyn Sql, endpoint: EndpointId, off: &Disable
 /// Releases a delivery unattempted; returns what it became, if it was still leased under its epoch.
 pub(super) fn release(
     tx: &dyn Sql,
-    carried: &LeasedDelivery,
+    leased: &LeasedDelivery,
     now: Timestamp,
     woken: &mut NewlyDue,
 ) -> Result<Option<Delivery>> {
-    let mut delivery = carried.delivery.clone();
-    if carried.epoch != tx.epoch() {
+    let mut delivery = leased.delivery.clone();
+    if leased.epoch != tx.epoch() {
         return Ok(None);
     }
     let switch = availability_of(tx, delivery.endpoint)?;
-    let done = delivery.release(switch, carried.due, now).is_ok()
-        && update_leased(tx, carried.epoch, &mut delivery, now, woken)?;
+    let done = delivery.release(switch, leased.due, now).is_ok()
+        && update_leased(tx, leased.epoch, &mut delivery, now, woken)?;
     Ok(done.then_some(delivery))
 }
 

@@ -182,12 +182,12 @@ pub(super) fn apply_result<'a>(
     record: &'a DeliveryResult,
     switch: Availability,
 ) -> Result<Option<HealthUpdate<'a>>> {
-    let DeliveryResult { leased: carried, attempts, ended_at, .. } = record;
+    let DeliveryResult { leased, attempts, ended_at, .. } = record;
     let (Some(health_sample), Some(contract)) = (&record.health_sample, &record.contract) else {
         return Ok(None);
     };
     let Some(last) = attempts.last().filter(|_| switch == Availability::Enabled) else { return Ok(None) };
-    let endpoint = carried.delivery.endpoint;
+    let endpoint = leased.delivery.endpoint;
     if last.outcome.class == OutcomeClass::Ok {
         // For most endpoints nothing changes, and nothing is locked for them.
         if read(tx, endpoint)?.is_none_or(|health| health.has_no_trouble()) {
@@ -196,7 +196,7 @@ pub(super) fn apply_result<'a>(
         tx.lock_health(endpoint)?;
         let known = read(tx, endpoint)?;
         let Some(mut health) = known.filter(|health| !health.has_no_trouble()) else { return Ok(None) };
-        if availability_of(tx, carried.delivery.endpoint)? != Availability::Enabled {
+        if availability_of(tx, leased.delivery.endpoint)? != Availability::Enabled {
             return Ok(None);
         }
         let was = health.state();
@@ -211,14 +211,14 @@ pub(super) fn apply_result<'a>(
         adjusted_time: clock,
         error: last.outcome.error.as_deref().unwrap_or("no answer"),
         // One event that people send again and again is still one event.
-        ends_event: ends_failed(record) && carried.delivery.restarted_at.is_none(),
+        ends_event: ends_failed(record) && leased.delivery.restarted_at.is_none(),
     };
     let mut news = health.failed(&failure, contract);
     health.record_pause(health_sample.paused);
     if record.disable.is_some() {
         news = vec![HealthEvent::Gone];
     } else if matches!(news[..], [HealthEvent::FailingTooLong { .. }])
-        && notices::warning_waits(tx, carried.delivery.app, carried.delivery.endpoint)?
+        && notices::warning_waits(tx, leased.delivery.app, leased.delivery.endpoint)?
     {
         // An endpoint counts as warned only once the warning was sent.
         news.clear();

@@ -183,10 +183,10 @@ fn claim(
 /// Marks the deliveries of these parts as in flight; returns those that were still waiting.
 fn mark_in_flight(tx: &dyn Sql, parts: Vec<Vec<ClaimedDelivery>>) -> Result<Vec<Vec<DueDelivery>>> {
     let rows: Vec<_> = parts.iter().flatten().map(|(from, (delivery, ..))| (*from, delivery)).collect();
-    let carried = if rows.is_empty() { Vec::new() } else { tx.lease_all(&rows)? };
-    let mut carried = carried.into_iter();
+    let leased = if rows.is_empty() { Vec::new() } else { tx.lease_all(&rows)? };
+    let mut leased = leased.into_iter();
     let mut kept = |part: Vec<ClaimedDelivery>| -> Vec<DueDelivery> {
-        let kept = part.into_iter().zip(carried.by_ref()).filter(|(_, is_carried)| *is_carried);
+        let kept = part.into_iter().zip(leased.by_ref()).filter(|(_, is_leased)| *is_leased);
         kept.map(|((_, due), _)| due).collect()
     };
     Ok(parts.into_iter().map(&mut kept).collect())
@@ -205,9 +205,9 @@ fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<Du
     )?;
     let Some((mut delivery, event)) = found else { return Ok(None) };
     // It stays the head of its ordering group: no other is promoted.
-    let is_carried = delivery.probe(now).is_ok()
+    let is_leased = delivery.probe(now).is_ok()
         && update_delivery(tx, DeliveryState::Retrying, &mut delivery, now, &mut NewlyDue::new())?;
-    Ok(is_carried.then_some((delivery, event, now)))
+    Ok(is_leased.then_some((delivery, event, now)))
 }
 
 /// Writes the notice for a delivery that died when its final wait was over.
@@ -238,10 +238,10 @@ pub(super) fn lease_due(
         all.push(found);
         parts.extend(taken);
     }
-    let mut carried = mark_in_flight(tx, parts)?.into_iter();
+    let mut leased = mark_in_flight(tx, parts)?.into_iter();
     for found in &mut all {
-        found.oldest.extend(carried.next().into_iter().flatten());
-        found.fresh.extend(carried.next().into_iter().flatten());
+        found.oldest.extend(leased.next().into_iter().flatten());
+        found.fresh.extend(leased.next().into_iter().flatten());
     }
     let next_dues = find_next_dues(tx, wants, now)?;
     for (found, want) in all.iter_mut().zip(wants) {

@@ -221,9 +221,9 @@ pub(super) fn in_flight_elsewhere(
     endpoints: &[EndpointId],
 ) -> Result<Vec<EndpointId>> {
     let sql = "SELECT DISTINCT endpoint FROM deliveries INDEXED BY deliveries_by_queue WHERE queue < 0 AND queue <> ?1";
-    let carried: BTreeSet<EndpointId> =
+    let leased: BTreeSet<EndpointId> =
         connection.all(sql, params![-epoch], |row| row.get(0))?.into_iter().collect();
-    Ok(endpoints.iter().copied().filter(|endpoint| carried.contains(endpoint)).collect())
+    Ok(endpoints.iter().copied().filter(|endpoint| leased.contains(endpoint)).collect())
 }
 
 #[cfg(test)]

@@ -86,10 +86,10 @@ impl<D: Backend> DeliveryStore for D {
         answered(answer)
     }
 
-    fn release(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
+    fn release(&self, leased: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
         let (reply, answer) = oneshot::channel();
         self.commands().push(Box::new(Release {
-            carried,
+            leased,
             now,
             waiting: Vec::new(),
             changed: BTreeSet::new(),

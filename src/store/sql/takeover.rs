@@ -139,12 +139,12 @@ fn sweep(tx: &dyn Sql, epoch: i64, after: DeliveryId, now: Timestamp) -> Result<
     let sql = format!(
         "SELECT {DELIVERY} FROM deliveries d WHERE d.queue = ?1 AND d.id > ?2 ORDER BY d.id LIMIT ?3"
     );
-    let carried: Vec<Delivery> = tx.all(&sql, params![-epoch, after, SWEEP_STEP_ROWS], row::delivery)?;
-    let is_last = (carried.len() as i64) < SWEEP_STEP_ROWS;
-    let next = carried.last().map(|last| last.id).filter(|_| !is_last);
+    let leased: Vec<Delivery> = tx.all(&sql, params![-epoch, after, SWEEP_STEP_ROWS], row::delivery)?;
+    let is_last = (leased.len() as i64) < SWEEP_STEP_ROWS;
+    let next = leased.last().map(|last| last.id).filter(|_| !is_last);
     let mut swept = SweepResult { count: 0, next, woken: NewlyDue::new() };
     let mut switches: HashMap<EndpointId, Availability> = HashMap::new();
-    for mut delivery in carried {
+    for mut delivery in leased {
         let switch = match switches.get(&delivery.endpoint) {
             Some(known) => *known,
             None => *switches.entry(delivery.endpoint).or_insert(availability_of(tx, delivery.endpoint)?),

@@ -304,7 +304,7 @@ impl NodeStart {
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
         EngineParts {
             delivery_store: self.desk.store.clone(),
-            carrier: Arc::new(NodeHttpSender {
+            http_sender: Arc::new(NodeHttpSender {
                 town,
                 life,
                 gate: CheckedSendGate { honest, node_state, clock, sabotage },
