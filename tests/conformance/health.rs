@@ -95,9 +95,12 @@ pub(crate) async fn only_counted_attempts_are_in_the_windows_after_a_roll_up(mut
     assert_eq!(roll_up(&stage, after(2)).await, [stage.endpoint], "something failed");
     for _ in 0..2 {
         let report = report(&stage, after(2)).await;
-        for sums in [&report.hour, &report.day, &report.three_days] {
-            assert_eq!((sums.succeeded, sums.failed, sums.delivered, sums.dead_by_receiver()), (2, 2, 2, 1));
-            assert_eq!(sums.latency.values().sum::<u64>(), 4);
+        for counters in [&report.hour, &report.day, &report.three_days] {
+            assert_eq!(
+                (counters.succeeded, counters.failed, counters.delivered, counters.dead_by_receiver()),
+                (2, 2, 2, 1)
+            );
+            assert_eq!(counters.latency.values().sum::<u64>(), 4);
         }
         assert_eq!(report.last_success_at, Some(after(1)));
         assert!(roll_up(&stage, after(2)).await.is_empty(), "nothing new");

@@ -40,7 +40,7 @@ async fn last_hour(stage: &Fixture, app: Option<AppId>, of: StatisticsSubject) -
 
 fn total(statistics: &Statistics) -> Counters {
     let mut total = Counters::default();
-    statistics.series.iter().for_each(|(_, sums)| total.add(sums));
+    statistics.series.iter().for_each(|(_, counters)| total.add(counters));
     total
 }
 
@@ -70,15 +70,21 @@ pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut sta
         last_hour(&stage, Some(app), StatisticsSubject::Everything).await,
         last_hour(&stage, None, StatisticsSubject::Everything).await,
     ] {
-        let sums = total(&told);
-        assert_eq!((sums.events, sums.succeeded, sums.failed, sums.delivered, sums.dead), (4, 2, 2, 2, 1));
+        let counters = total(&told);
+        assert_eq!(
+            (counters.events, counters.succeeded, counters.failed, counters.delivered, counters.dead),
+            (4, 2, 2, 2, 1)
+        );
         let failures: Vec<_> =
-            sums.failures().into_iter().map(|(ending, count)| (ending.name(), count)).collect();
+            counters.failures().into_iter().map(|(ending, count)| (ending.name(), count)).collect();
         assert_eq!(failures, [("500".to_owned(), 2)]);
         let [(endpoint, of_endpoint)] = &told.endpoints[..] else { panic!("{:?}", told.endpoints) };
         assert_eq!((*endpoint, of_endpoint.attempts(), of_endpoint.failed), (stage.endpoint, 4, 2));
-        let types: Vec<_> =
-            told.event_types.iter().map(|(name, sums)| (&**name, sums.events, sums.failed)).collect();
+        let types: Vec<_> = told
+            .event_types
+            .iter()
+            .map(|(name, counters)| (&**name, counters.events, counters.failed))
+            .collect();
         assert_eq!(types, [("order.paid", 3, 2), ("refund.made", 1, 0)], "the busiest first");
         assert_eq!((told.backlog.waiting, told.backlog.oldest_due), (1, Some(after(60))));
     }
@@ -138,7 +144,7 @@ pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its
         .await;
         assert_eq!(told.endpoints[0].1.succeeded, wanted, "days {first} to {last}");
         assert_eq!(total(&told).succeeded, wanted, "the series says the same");
-        assert_eq!(told.event_types.iter().map(|(_, sums)| sums.succeeded).sum::<u64>(), wanted);
+        assert_eq!(told.event_types.iter().map(|(_, counters)| counters.succeeded).sum::<u64>(), wanted);
     }
 }
 

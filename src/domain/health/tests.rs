@@ -22,7 +22,7 @@ fn failure(hours: u64, ends_event: bool) -> FailedAttempt<'static> {
     }
 }
 
-fn sums(ended: u64, dead: u64) -> Counters {
+fn counters(ended: u64, dead: u64) -> Counters {
     Counters { delivered: ended - dead, dead, succeeded: ended - dead, failed: dead, ..Counters::default() }
 }
 
@@ -140,21 +140,25 @@ fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
     };
     let mut health = Health::default();
     for (ended, dead) in [(9, 9), (10, 8), (100, 80)] {
-        assert_eq!(judge(&mut health, sums(ended, dead), Counters::default()), None, "{dead} of {ended}");
+        assert_eq!(judge(&mut health, counters(ended, dead), Counters::default()), None, "{dead} of {ended}");
     }
-    assert_eq!(judge(&mut health, sums(100, 81), sums(5, 0)), None, "it has recovered already");
+    assert_eq!(judge(&mut health, counters(100, 81), counters(5, 0)), None, "it has recovered already");
     let degraded = HealthEvent::Degraded { percent: 81, since: START };
-    assert_eq!(judge(&mut health, sums(100, 81), sums(20, 20)), Some(degraded));
-    assert_eq!(judge(&mut health, sums(100, 61), sums(20, 1)), None, "hardly better");
+    assert_eq!(judge(&mut health, counters(100, 81), counters(20, 20)), Some(degraded));
+    assert_eq!(judge(&mut health, counters(100, 61), counters(20, 1)), None, "hardly better");
     assert_eq!(
         judge(&mut health, Counters::default(), Counters::default()),
         None,
         "nothing worked meanwhile"
     );
     let recovered = HealthEvent::Recovered { since: START, by: NoticeChannel::Email };
-    assert_eq!(judge(&mut health, sums(100, 60), sums(20, 1)), Some(recovered));
-    judge(&mut health, sums(100, 99), sums(20, 20));
-    assert_eq!(judge(&mut health, sums(110, 99), sums(5, 0)), Some(recovered), "the last hour was well");
+    assert_eq!(judge(&mut health, counters(100, 60), counters(20, 1)), Some(recovered));
+    judge(&mut health, counters(100, 99), counters(20, 20));
+    assert_eq!(
+        judge(&mut health, counters(110, 99), counters(5, 0)),
+        Some(recovered),
+        "the last hour was well"
+    );
 }
 
 #[test]
@@ -164,10 +168,10 @@ fn by_default_more_than_half_of_ten_attempts_within_an_hour_is_degraded() {
         health.evaluate(&HealthWindows { last_hour: hour, ..HealthWindows::default() }, &standard, START)
     };
     let mut health = Health::default();
-    assert_eq!(judge(&mut health, sums(10, 5)), None);
-    assert!(matches!(judge(&mut health, sums(10, 6)), Some(HealthEvent::Degraded { percent: 60, .. })));
-    assert_eq!(judge(&mut health, sums(10, 4)), None);
-    assert!(matches!(judge(&mut health, sums(10, 3)), Some(HealthEvent::Recovered { .. })));
+    assert_eq!(judge(&mut health, counters(10, 5)), None);
+    assert!(matches!(judge(&mut health, counters(10, 6)), Some(HealthEvent::Degraded { percent: 60, .. })));
+    assert_eq!(judge(&mut health, counters(10, 4)), None);
+    assert!(matches!(judge(&mut health, counters(10, 3)), Some(HealthEvent::Recovered { .. })));
 }
 
 #[test]
@@ -257,8 +261,8 @@ proptest! {
     ) {
         let contract = if own { everything() } else { fixtures::standard() };
         let windows = HealthWindows {
-            last_hour: sums(lately.max(dead_lately), dead_lately),
-            degraded: sums(ended.max(dead), dead),
+            last_hour: counters(lately.max(dead_lately), dead_lately),
+            degraded: counters(ended.max(dead), dead),
         };
         let mut health = Health::default();
         health.evaluate(&windows, &contract, START);

@@ -93,11 +93,11 @@ impl Command for Accept {
         locks.queues.extend(self.needing_lock().map(|delivery| delivery.endpoint));
     }
 
-    fn add_statistics(&self, sums: &mut StatBatch) {
+    fn add_statistics(&self, counters: &mut StatBatch) {
         for (new, result) in self.events.iter().zip(&self.results) {
             let event = &new.event;
             if *result == Accepted::New && event.event_type != TEST_EVENT_TYPE {
-                sums.entry(event.app, None, &event.event_type, event.accepted_at).events += 1;
+                counters.entry(event.app, None, &event.event_type, event.accepted_at).events += 1;
             }
         }
     }
@@ -204,7 +204,7 @@ impl Command for RecordResult {
         }
     }
 
-    fn add_statistics(&self, sums: &mut StatBatch) {
+    fn add_statistics(&self, counters: &mut StatBatch) {
         let DeliveryResult { leased, attempts, verdict, health_sample, ended_at, .. } = &self.record;
         let Some(RecordedResult { delivery, .. }) = &self.recorded else { return };
         // A failed extra attempt, requested manually, leaves the delivery as it had ended.
@@ -214,12 +214,12 @@ impl Command for RecordResult {
         if event_type == TEST_EVENT_TYPE || !(has_ended || attempt.is_some()) {
             return;
         }
-        let sums = sums.entry(delivery.app, Some(delivery.endpoint), event_type, *ended_at);
+        let counters = counters.entry(delivery.app, Some(delivery.endpoint), event_type, *ended_at);
         if let Some(attempt) = attempt {
-            sums.add_attempt(&attempt.outcome, *ended_at);
+            counters.add_attempt(&attempt.outcome, *ended_at);
         }
         if has_ended {
-            sums.add_end(delivery.state, attempt.is_some() && health::ends_failed(&self.record));
+            counters.add_end(delivery.state, attempt.is_some() && health::ends_failed(&self.record));
         }
     }
 
@@ -287,12 +287,13 @@ impl Command for LeaseDue {
         true
     }
 
-    fn add_statistics(&self, sums: &mut StatBatch) {
+    fn add_statistics(&self, counters: &mut StatBatch) {
         for EndedUnsent { delivery, event_type, is_blamed } in
             self.found.iter().flat_map(|found| &found.ended)
         {
             if event_type != TEST_EVENT_TYPE {
-                sums.entry(delivery.app, Some(delivery.endpoint), event_type, self.now)
+                counters
+                    .entry(delivery.app, Some(delivery.endpoint), event_type, self.now)
                     .add_end(delivery.state, *is_blamed);
             }
         }

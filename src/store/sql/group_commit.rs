@@ -65,21 +65,21 @@ pub(in crate::store) fn apply_all(tx: &dyn Sql, batch: &mut [Box<dyn Command>]) 
     for work in batch.iter_mut() {
         work.apply(tx)?;
     }
-    rollup::log(tx, &sums(batch))?;
+    rollup::log(tx, &counters(batch))?;
     notices::newest(tx)
 }
 
 /// Returns the rows that a batch adds to the statistics log, once every command was applied.
 pub(in crate::store) fn added_by(batch: &[Box<dyn Command>]) -> Result<Vec<String>> {
-    rollup::documents(&sums(batch))
+    rollup::documents(&counters(batch))
 }
 
-fn sums(batch: &[Box<dyn Command>]) -> StatBatch {
-    let mut sums = StatBatch::default();
+fn counters(batch: &[Box<dyn Command>]) -> StatBatch {
+    let mut counters = StatBatch::default();
     for work in batch {
-        work.add_statistics(&mut sums);
+        work.add_statistics(&mut counters);
     }
-    sums
+    counters
 }
 
 /// A batch that may or may not be stored. If it is, this process has its deliveries in flight.

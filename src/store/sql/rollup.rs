@@ -66,25 +66,25 @@ fn put_aside(tx: &dyn Sql, minutes: &MinuteCounters) -> Result<()> {
 }
 
 fn logged(line: &StatRow<'_>) -> LogLine {
-    let StatRow { app, endpoint, minute, event_type, counters: sums } = line;
+    let StatRow { app, endpoint, minute, event_type, counters } = line;
     (
         app.as_i64(),
         endpoint.map(EndpointId::as_i64),
         (*event_type).to_owned(),
         minute.as_millis() / 60_000,
         [
-            sums.events,
-            sums.succeeded,
-            sums.failed,
-            sums.delivered,
-            sums.dead,
-            sums.dead_local,
-            sums.expired,
-            sums.total_us,
+            counters.events,
+            counters.succeeded,
+            counters.failed,
+            counters.delivered,
+            counters.dead,
+            counters.dead_local,
+            counters.expired,
+            counters.total_us,
         ],
-        sums.last_ok_at.map(|at| at.as_millis() - minute.as_millis()),
-        sums.latency.iter().map(|(bucket, count)| (*bucket, *count)).collect(),
-        sums.result_counts.iter().map(|(ending, count)| (*ending, *count)).collect(),
+        counters.last_ok_at.map(|at| at.as_millis() - minute.as_millis()),
+        counters.latency.iter().map(|(bucket, count)| (*bucket, *count)).collect(),
+        counters.result_counts.iter().map(|(ending, count)| (*ending, *count)).collect(),
     )
 }
 
@@ -97,7 +97,7 @@ impl MinuteCounters {
         let (app, endpoint, event_type, minute, counts, last_ok, latency, ends) = line;
         let minute = Timestamp::from_millis(minute * 60_000);
         let [events, ok, failed, delivered, dead, dead_local, expired, total_us] = counts;
-        let sums = Counters {
+        let counters = Counters {
             events,
             succeeded: ok,
             failed,
@@ -112,18 +112,18 @@ impl MinuteCounters {
         };
         let key = (AppId::from_i64(app), endpoint.map(EndpointId::from_i64), event_type, minute);
         match self.0.entry(key) {
-            Entry::Vacant(place) => drop(place.insert(sums)),
-            Entry::Occupied(mut known) => known.get_mut().add(&sums),
+            Entry::Vacant(place) => drop(place.insert(counters)),
+            Entry::Occupied(mut known) => known.get_mut().add(&counters),
         }
     }
 
     fn lines(&self) -> impl Iterator<Item = StatRow<'_>> {
-        self.0.iter().map(|((app, endpoint, event_type, minute), sums)| StatRow {
+        self.0.iter().map(|((app, endpoint, event_type, minute), counters)| StatRow {
             app: *app,
             endpoint: *endpoint,
             minute: *minute,
             event_type,
-            counters: sums,
+            counters,
         })
     }
 }

@@ -44,22 +44,22 @@ pub(super) fn statistics(connection: &dyn Sql, search: &StatisticsSearch) -> Res
         }
         StatisticsSubject::Endpoint(endpoint) => {
             let series = of_endpoint(connection, (app, *endpoint), &search.span)?;
-            let sums = added(series.iter().map(|(_, sums)| sums));
-            (series, vec![(*endpoint, sums)], Vec::new())
+            let counters = added(series.iter().map(|(_, counters)| counters));
+            (series, vec![(*endpoint, counters)], Vec::new())
         }
         StatisticsSubject::EventType(name) => {
             let series = of_type(connection, app, name, &search.span)?;
-            let sums = added(series.iter().map(|(_, sums)| sums));
-            (series, Vec::new(), vec![(name.clone(), sums)])
+            let counters = added(series.iter().map(|(_, counters)| counters));
+            (series, Vec::new(), vec![(name.clone(), counters)])
         }
     };
     Ok(Statistics { series, endpoints, event_types, backlog: backlog(connection, search)? })
 }
 
 fn added<'a>(all: impl Iterator<Item = &'a Counters>) -> Counters {
-    let mut sums = Counters::default();
-    all.for_each(|each| sums.add(each));
-    sums
+    let mut counters = Counters::default();
+    all.for_each(|each| counters.add(each));
+    counters
 }
 
 fn of_endpoint(
@@ -118,12 +118,12 @@ fn by_endpoint(
     }
     ranked.sort_unstable();
     let told = ranked.into_iter().take(STATISTICS_ROWS_MAX).map(|(_, app, endpoint)| {
-        let mut sums = Counters::default();
+        let mut counters = Counters::default();
         for piece in pieces {
             let rows = of_endpoint(connection, (app, endpoint), piece)?;
-            sums.add(&added(rows.iter().map(|(_, sums)| sums)));
+            counters.add(&added(rows.iter().map(|(_, counters)| counters)));
         }
-        Ok((endpoint, sums))
+        Ok((endpoint, counters))
     });
     told.collect()
 }
