@@ -310,9 +310,9 @@ impl EndpointQueueState {
     }
 
     fn pop_outgoing(&mut self, is_probe: bool, holds_slot: bool, now: Timestamp) -> Option<Admitted> {
-        let by_hand = self.ready.pop_manual();
-        let is_by_hand = by_hand.is_some();
-        let leased = by_hand.or_else(|| self.ready.pop())?;
+        let manual = self.ready.pop_manual();
+        let is_by_hand = manual.is_some();
+        let leased = manual.or_else(|| self.ready.pop())?;
         let is_limited = holds_slot || self.settings.rate.is_some();
         if is_limited {
             self.tokens.reserve();

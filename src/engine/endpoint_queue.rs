@@ -164,9 +164,9 @@ impl EndpointQueue {
     fn take_refill_permits(self: &Arc<Self>, state: &mut EndpointQueueState, most: usize) -> RefillPermits {
         let mut asking = RefillPermits { backlog_until: state.backlog_until, ..RefillPermits::default() };
         // Otherwise manual deliveries are found with the rest.
-        let is_asked =
+        let is_manual =
             state.has_manual_waiting && (state.backlog_until.is_some() || state.circuit.blocks_sending());
-        if is_asked {
+        if is_manual {
             let hands = std::iter::from_fn(|| self.take_manual_permit(state, 0));
             asking.manual = hands.take(MANUAL_EXTRA_MAX).collect();
         }

@@ -80,18 +80,13 @@ impl Scheduler {
                     endpoint,
                     has_no_oldest: has_none,
                     has_more_fresh,
-                    has_more_manual: has_more_by_hand,
+                    has_more_manual,
                     next_due,
                 } in refilled
                 {
                     self.finish_refill(
                         endpoint,
-                        RefillOutcome {
-                            has_none,
-                            has_more_fresh,
-                            has_more_manual: has_more_by_hand,
-                            next_due,
-                        },
+                        RefillOutcome { has_none, has_more_fresh, has_more_manual, next_due },
                         now,
                     );
                 }
@@ -133,7 +128,7 @@ impl Scheduler {
                     overdue: hands,
                     is_probe,
                     fresh,
-                    manual: by_hand,
+                    manual,
                     backlog_until,
                 }) => {
                     let (endpoint, bytes_max) = (queue.endpoint, self.queues.bytes_free() / QUEUES_PER_STEP);
@@ -144,7 +139,7 @@ impl Scheduler {
                         is_probe,
                         backlog_until,
                         fresh_permits: fresh,
-                        manual_permits: by_hand,
+                        manual_permits: manual,
                         bytes_max,
                         contract,
                     });
@@ -188,8 +183,8 @@ impl Scheduler {
 
 /// Whether a delivery is due, and none came.
 fn is_leased_elsewhere(brought: RefillOutcome, now: Timestamp) -> bool {
-    let RefillOutcome { has_none, has_more_fresh, has_more_manual: has_more_by_hand, next_due } = brought;
-    has_none && !has_more_fresh && !has_more_by_hand && next_due.is_some_and(|due| due <= now)
+    let RefillOutcome { has_none, has_more_fresh, has_more_manual, next_due } = brought;
+    has_none && !has_more_fresh && !has_more_manual && next_due.is_some_and(|due| due <= now)
 }
 
 #[cfg(test)]

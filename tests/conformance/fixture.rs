@@ -236,14 +236,14 @@ impl Fixture {
 
     pub(crate) fn refill_request(&self, endpoint: EndpointId, hands: usize) -> LeaseRequest {
         let hands = (0..hands).map(|_| self.permits.take()).collect();
-        let (backlog_until, fresh, by_hand, bytes_max, contract) = (None, vec![], vec![], usize::MAX, None);
+        let (backlog_until, fresh, manual, bytes_max, contract) = (None, vec![], vec![], usize::MAX, None);
         LeaseRequest {
             endpoint,
             permits: hands,
             is_probe: false,
             backlog_until,
             fresh_permits: fresh,
-            manual_permits: by_hand,
+            manual_permits: manual,
             bytes_max,
             contract,
         }

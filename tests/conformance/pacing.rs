@@ -26,12 +26,12 @@ async fn due_at(stage: &mut Fixture, due: Timestamp) -> DeliveryId {
     stage.publish(new).await
 }
 
-fn want(stage: &Fixture, overdue: usize, fresh: usize, by_hand: usize) -> LeaseRequest {
+fn want(stage: &Fixture, overdue: usize, fresh: usize, manual: usize) -> LeaseRequest {
     let hands = |count: usize| (0..count).map(|_| stage.permits.take()).collect();
     LeaseRequest {
         backlog_until: Some(after(5)),
         fresh_permits: hands(fresh),
-        manual_permits: hands(by_hand),
+        manual_permits: hands(manual),
         ..stage.refill_request(stage.endpoint, overdue)
     }
 }

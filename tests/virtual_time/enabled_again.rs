@@ -26,8 +26,8 @@ async fn zerofee_replays_what_died_before_it_was_disabled_and_releases_what_was_
     stage.set_behaviour(Behaviour::Answer(500));
     publish(&stage, 30).await;
     assert!(stage.entry.endpoint("ep").unwrap().record.disabled.is_some());
-    let by_hand = stage.deliveries().await[0].id.to_string();
-    stage.service.act_on_delivery(ADMIN, &stage.entry, &by_hand, RequestedAction::Cancel).await.unwrap();
+    let manual = stage.deliveries().await[0].id.to_string();
+    stage.service.act_on_delivery(ADMIN, &stage.entry, &manual, RequestedAction::Cancel).await.unwrap();
     stage.set_behaviour(Behaviour::Answer(200));
     let before = stage.seen().len();
     let (endpoint, replays) =

@@ -25,11 +25,11 @@ fn check_shape(delivery: &Delivery) {
     assert_eq!(delivery.due.is_some(), has_due, "a waiting or held delivery has a due time");
     assert_eq!(delivery.order_seq.is_some(), delivery.is_queued_behind(), "a queued delivery has a position");
     assert!(!state.is_terminal() || delivery.saved_state.is_none(), "a terminal state has no saved state");
-    let by_hand = delivery.saved_state.is_some();
-    assert!(!by_hand || delivery.at_due == DueAction::Attempt, "an extra attempt has no final wait");
-    assert!(!(by_hand && state == DeliveryState::Retrying), "a manual attempt is pending, not retrying");
+    let manual = delivery.saved_state.is_some();
+    assert!(!manual || delivery.at_due == DueAction::Attempt, "an extra attempt has no final wait");
+    assert!(!(manual && state == DeliveryState::Retrying), "a manual attempt is pending, not retrying");
     assert!(delivery.attempt_count <= delivery.history_len, "numbers are given to rows of the history");
-    let is_on_schedule = state.is_waiting() && !by_hand && delivery.at_due == DueAction::Attempt;
+    let is_on_schedule = state.is_waiting() && !manual && delivery.at_due == DueAction::Attempt;
     assert_eq!(delivery.next_attempt_at(), delivery.due.filter(|_| is_on_schedule));
 }
 
@@ -37,7 +37,7 @@ fn check_shape(delivery: &Delivery) {
 fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now: Timestamp) {
     let fixed = |d: &Delivery| (d.id, d.app, d.event, d.endpoint, d.root, d.replay_of, d.ordering_key);
     assert_eq!(fixed(after), fixed(before), "its identity never changes");
-    let by_hand = before.saved_state.is_some();
+    let manual = before.saved_state.is_some();
     let (rows, numbered, used) = match happening {
         Transition::Conclude { verdict, rows, numbered, .. } => {
             let used = match verdict {
@@ -45,7 +45,7 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now:
                 Verdict::Dead { .. } => numbered.min(1),
                 Verdict::RetryUncounted { .. } | Verdict::Delivered => 0,
             };
-            (rows, numbered, if by_hand { 0 } else { used })
+            (rows, numbered, if manual { 0 } else { used })
         }
         Transition::TakeOver(_) => (1, 0, 0),
         _ => (0, 0, 0),
@@ -63,7 +63,7 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now:
     assert_eq!(after.state == DeliveryState::Held, after.held_at.is_some());
     if after.state == DeliveryState::Expired && before.state != DeliveryState::Expired {
         let came_back =
-            by_hand && matches!(before.saved_state, Some(SavedState { state: DeliveryState::Expired, .. }));
+            manual && matches!(before.saved_state, Some(SavedState { state: DeliveryState::Expired, .. }));
         let by_age = matches!(happening, Transition::Claim | Transition::Outlive);
         assert!(came_back || by_age, "only its age or its event's expires it");
     }
@@ -91,9 +91,9 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now:
         Transition::HandBack(Availability::Enabled) => {
             assert_eq!((after.due, after.at_due), (Some(now), DueAction::Attempt))
         }
-        Transition::TakeOver(Availability::Enabled) if !by_hand => assert_eq!(after.due, Some(now)),
+        Transition::TakeOver(Availability::Enabled) if !manual => assert_eq!(after.due, Some(now)),
         Transition::Conclude { verdict: Verdict::Retry { due, then }, switch, .. }
-            if !by_hand && matches!(switch, Availability::Enabled | Availability::DisabledHold) =>
+            if !manual && matches!(switch, Availability::Enabled | Availability::DisabledHold) =>
         {
             assert_eq!((after.due, after.at_due), (Some(due), then));
         }

@@ -314,10 +314,10 @@ impl Command for LeaseDue {
                 LeasedDelivery { delivery, event: Arc::new(event), due, permit: hand, epoch }
             };
             after.live_updates.extend(found.ended.first().map(|ended| update_of(&ended.delivery)));
-            let by_hand = found.manual.into_iter().zip(want.manual_permits);
+            let manual = found.manual.into_iter().zip(want.manual_permits);
             let oldest = found.oldest.into_iter().zip(want.permits);
             let fresh = found.fresh.into_iter().zip(want.fresh_permits);
-            after.leased.extend(by_hand.chain(oldest).chain(fresh).map(carry));
+            after.leased.extend(manual.chain(oldest).chain(fresh).map(carry));
         }
         let _ = self.reply.send(Ok(refilled));
     }

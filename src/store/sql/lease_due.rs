@@ -308,19 +308,19 @@ fn lease_from_queue(
     let backlog_until = want.backlog_until.map_or(now, |until| until.min(now));
     let kind = PartFilter::default();
     let all = QueuePart { kind, after: from, until: backlog_until, most: want.permits.len(), bytes_max };
-    let by_hand =
+    let manual =
         QueuePart { kind: MANUAL, after: EARLIEST, until: now, most: want.manual_permits.len(), ..all };
     let fresh = QueuePart { after: backlog_until, until: now, most: want.fresh_permits.len(), ..all };
     let mut found = LeasedParts::default();
-    let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, (&mut found.ended, may_end), now)?;
+    let (manual, has_more_manual) = claim(tx, want, &manual, (&mut found.ended, may_end), now)?;
     // They match the other parts too until they are in flight.
-    found.manual = mark_in_flight(tx, vec![by_hand])?.pop().unwrap_or_default();
+    found.manual = mark_in_flight(tx, vec![manual])?.pop().unwrap_or_default();
     let (oldest, _) = claim(tx, want, &all, (&mut found.ended, may_end), now)?;
     if want.is_probe && oldest.is_empty() {
         found.oldest.extend(probe(tx, want.endpoint, now)?);
     }
     let (fresh, has_more_fresh) = claim(tx, want, &fresh, (&mut found.ended, may_end), now)?;
-    (found.has_more_manual, found.has_more_fresh) = (has_more_by_hand, has_more_fresh);
+    (found.has_more_manual, found.has_more_fresh) = (has_more_manual, has_more_fresh);
     Ok((found, [oldest, fresh]))
 }
 

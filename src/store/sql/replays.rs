@@ -153,8 +153,8 @@ fn past_deliveries(connection: &dyn Sql, search: &SourceSearch, most: usize) -> 
     let missed_since = search.selection.missed_since();
     let was_missed = |row: &Row<'_>| -> Result<bool> {
         let Some(since) = missed_since else { return Ok(true) };
-        let by_hand = row.get::<Option<EndReason>>(4)? == Some(EndReason::Manual);
-        Ok(!by_hand && row.get::<Option<Timestamp>>(7)?.is_some_and(|ended_at| ended_at >= since))
+        let manual = row.get::<Option<EndReason>>(4)? == Some(EndReason::Manual);
+        Ok(!manual && row.get::<Option<Timestamp>>(7)?.is_some_and(|ended_at| ended_at >= since))
     };
     let sql =
         "SELECT id, app, endpoint, state, reason, event, replay_of IS NOT NULL, finished_at FROM deliveries

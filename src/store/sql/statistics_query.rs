@@ -174,18 +174,19 @@ fn backlog(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Backlog> {
         Ok(so_far + more.unsigned_abs())
     };
     let known: HashSet<EndpointId> = search.endpoints.iter().map(|(_, endpoint)| *endpoint).collect();
-    let is_asked = |endpoint: EndpointId| match &search.subject {
+    let is_included = |endpoint: EndpointId| match &search.subject {
         StatisticsSubject::Endpoint(only) => *only == endpoint,
         StatisticsSubject::Everything | StatisticsSubject::EventType(_) => {
             search.app.is_none() || known.contains(&endpoint)
         }
     };
     let mut backlog = Backlog::default();
-    for (queue, due) in find_queues(connection)?.into_iter().filter(|(queue, _)| is_asked(*queue)) {
+    for (queue, due) in find_queues(connection)?.into_iter().filter(|(queue, _)| is_included(*queue)) {
         backlog.waiting = count(COUNT_WAITING, queue, backlog.waiting)?;
         backlog.oldest_due = backlog.oldest_due.into_iter().chain([due]).min();
     }
-    for (_, endpoint) in search.endpoints.iter().take(ENDPOINTS_EXAMINED_MAX).filter(|(_, id)| is_asked(*id))
+    for (_, endpoint) in
+        search.endpoints.iter().take(ENDPOINTS_EXAMINED_MAX).filter(|(_, id)| is_included(*id))
     {
         backlog.held = count(COUNT_HELD, *endpoint, backlog.held)?;
     }

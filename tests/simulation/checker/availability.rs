@@ -16,7 +16,7 @@ struct AvailabilitySpan {
 impl AvailabilityHistory {
     /// `gone`: when answers came that disable the endpoint and are in the history.
     pub(crate) fn of(journal: &EventLog, endpoint: usize, gone: Vec<Timestamp>, excuses: &Excuses) -> Self {
-        let by_hand = journal
+        let manual = journal
             .switches
             .iter()
             .filter(|fact| {
@@ -33,7 +33,7 @@ impl AvailabilityHistory {
             from: at.as_millis(),
             to: excuses.latest(at.as_millis()),
         });
-        Self(by_hand.chain(gone).collect())
+        Self(manual.chain(gone).collect())
     }
 
     fn disablings(&self) -> impl Iterator<Item = &AvailabilitySpan> {

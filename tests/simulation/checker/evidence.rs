@@ -214,9 +214,9 @@ impl DeliveryFile<'_> {
 
     /// Whether it is a dead letter that was neither replayed in time nor closed by a person.
     pub(crate) fn was_closed_by_retention(&self) -> bool {
-        let by_hand =
+        let manual =
             |ask: &&ActionFact| ask.kind == ActionKind::Close && !matches!(ask.said, ActionAnswer::Refused);
-        self.reason == Some(EndReason::Closed) && !self.asks.iter().any(by_hand)
+        self.reason == Some(EndReason::Closed) && !self.asks.iter().any(manual)
     }
 
     pub(crate) fn is_recorded_success(&self, post: &SeenRequest) -> bool {

@@ -89,12 +89,11 @@ impl<'a> EndpointHistory<'a> {
             }
         }
         attempts.sort_unstable();
-        let by_hand: Vec<_> = journal.switches.iter().filter(|fact| fact.endpoint == number).collect();
+        let manual: Vec<_> = journal.switches.iter().filter(|fact| fact.endpoint == number).collect();
         // Enabling an enabled endpoint changes nothing.
         let receiver = &evidence.receivers[number];
         let was_off = |at: Timestamp| receiver.switches.is_certainly_disabled(at.as_millis());
-        let ons =
-            by_hand.iter().filter(|fact| fact.kind == AvailabilityAction::On && was_off(fact.called_at));
+        let ons = manual.iter().filter(|fact| fact.kind == AvailabilityAction::On && was_off(fact.called_at));
         let mut down = Vec::new();
         for (place, life) in journal.lives.iter().enumerate() {
             let Some(ended) = life.ended_at else { continue };
@@ -110,7 +109,7 @@ impl<'a> EndpointHistory<'a> {
         let has_local =
             evidence.files.iter().any(|file| file.rows.iter().any(|row| row.class == OutcomeClass::Local));
         let is_plain =
-            by_hand.iter().all(|fact| fact.kind == AvailabilityAction::Touch) && journal.troubles.is_empty();
+            manual.iter().all(|fact| fact.kind == AvailabilityAction::Touch) && journal.troubles.is_empty();
         Self {
             receiver,
             files,

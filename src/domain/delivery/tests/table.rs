@@ -165,8 +165,8 @@ pub(super) const COPY: DeliveryId = DeliveryId::from_i64(99);
 pub(super) fn expected(before: &Delivery, happening: Transition, now: Timestamp) -> Option<NextState> {
     use DeliveryState::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
     let from = before.state;
-    let by_hand = before.saved_state.is_some();
-    let scheduled = if by_hand || before.retry_index == 0 { Pending } else { Retrying };
+    let manual = before.saved_state.is_some();
+    let scheduled = if manual || before.retry_index == 0 { Pending } else { Retrying };
     let switched = |state: DeliveryState, switch: Availability| match switch {
         Availability::Enabled => (state, None),
         Availability::DisabledHold => (Held, None),
@@ -186,13 +186,13 @@ pub(super) fn expected(before: &Delivery, happening: Transition, now: Timestamp)
         (Transition::Claim, Pending | Retrying) => Some(match before.at_due {
             DueAction::Exhaust | DueAction::ExhaustUncounted => (Dead, Some(EndReason::Exhausted)),
             DueAction::Expire => (Expired, Some(EndReason::GaveUp)),
-            DueAction::Attempt if !by_hand && before.give_up_at.is_some_and(|at| at <= now) => {
+            DueAction::Attempt if !manual && before.give_up_at.is_some_and(|at| at <= now) => {
                 (Expired, Some(EndReason::GaveUp))
             }
             DueAction::Attempt => (InFlight, None),
         }),
         (Transition::Conclude { verdict: Verdict::Delivered, .. }, InFlight) => Some((Delivered, None)),
-        (Transition::Conclude { switch, .. } | Transition::TakeOver(switch), InFlight) if by_hand => {
+        (Transition::Conclude { switch, .. } | Transition::TakeOver(switch), InFlight) if manual => {
             before.saved_state.map(|to| back(to, switch))
         }
         (Transition::Conclude { verdict, switch, .. }, InFlight) => Some(match verdict {
