@@ -112,9 +112,9 @@ impl EndpointQueue {
             let room = state.capacity();
             return self.take_permit_within(&mut state, room, bytes);
         }
-        let hand = self.take_fresh_permit(&mut state, bytes);
-        state.has_fresh_waiting |= hand.is_none();
-        hand
+        let permit = self.take_fresh_permit(&mut state, bytes);
+        state.has_fresh_waiting |= permit.is_none();
+        permit
     }
 
     /// Takes a permit for a test: also while the endpoint is disabled or throttled, and a few beyond the capacity.

@@ -103,7 +103,7 @@ impl LeaseRequest {
         [&self.permits, &self.fresh_permits, &self.manual_permits]
             .into_iter()
             .flatten()
-            .all(|hand| hand.is_valid_for(epoch))
+            .all(|permit| permit.is_valid_for(epoch))
     }
 }
 

@@ -27,11 +27,11 @@ pub fn fan_out(
 ) -> Vec<NewDelivery> {
     let is_due = event.deliver_at.is_none_or(|at| at <= now);
     let new = |(endpoint, number): (&&Arc<Endpoint>, i64)| {
-        let hand = match endpoint.record.disabled {
+        let permit = match endpoint.record.disabled {
             None if is_due => hands.take(endpoint.id(), event.data.len()),
             _ => None,
         };
-        let mut new = new_delivery(event, number, endpoint, now, hand);
+        let mut new = new_delivery(event, number, endpoint, now, permit);
         new.delivery.ordering_key = endpoint.record.settings.ordered.ordering_key(event.key.as_deref());
         if endpoint.record.disabled.is_some() {
             new.delivery.apply_availability(availability_for_new(endpoint), now);
@@ -46,16 +46,16 @@ pub fn new_delivery(
     number: i64,
     endpoint: &Endpoint,
     now: Timestamp,
-    hand: Option<Permit>,
+    permit: Option<Permit>,
 ) -> NewDelivery {
     let due = event.deliver_at.map_or(now, |at| at.max(now));
     let give_up_at = endpoint.contract.retry.give_up_after.map(|age| due.plus(age));
     let id = DeliveryId::from_i64(number);
     let mut delivery = Delivery::new(id, event.app, event.id, endpoint.id(), due, give_up_at);
-    if hand.is_some() {
+    if permit.is_some() {
         delivery.start_in_flight();
     }
-    NewDelivery { delivery, permit: hand }
+    NewDelivery { delivery, permit }
 }
 
 fn availability_for_new(endpoint: &Endpoint) -> Availability {

@@ -69,9 +69,9 @@ pub(crate) async fn a_released_delivery_is_held_or_cancelled_if_its_endpoint_is_
 
 pub(crate) async fn a_delivery_no_longer_in_flight_cannot_be_released(mut stage: Fixture) {
     let leased = stage.leased().await;
-    let (id, event, hand) = (leased.delivery.id, leased.event.clone(), stage.permits.take());
+    let (id, event, permit) = (leased.delivery.id, leased.event.clone(), stage.permits.take());
     let (delivery, due, epoch) = (leased.delivery.clone(), leased.due, leased.epoch);
-    let twin = LeasedDelivery { delivery, event, due, permit: hand, epoch };
+    let twin = LeasedDelivery { delivery, event, due, permit, epoch };
     stage.record(leased, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let before = stage.delivery(id).await;
     release(&stage, twin).await;

@@ -208,7 +208,7 @@ async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
     let (first, last) = (RunningNode::join(&town).await, in_shard(255, Some(RATE)));
     first.put(&last);
     sleep(3 * SECOND).await;
-    let hand = first.queues.take(last.id(), 1).unwrap();
+    let permit = first.queues.take(last.id(), 1).unwrap();
     let second = RunningNode::join(&town).await;
     second.put(&last);
     sleep(5 * SECOND).await;
@@ -219,7 +219,7 @@ async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
         "the others have gone"
     );
     assert!(!first.may_take(&last) && !second.may_take(&last), "neither has permits for it meanwhile");
-    drop(hand);
+    drop(permit);
     sleep(4 * SECOND).await;
     assert_eq!(
         (first.node_state().ownership(255), second.node_state().ownership(255)),

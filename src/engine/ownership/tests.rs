@@ -77,9 +77,9 @@ pub(in crate::engine) fn leased(queues: &EndpointQueues, endpoint: &Endpoint, ep
         has_no_subscribers: false,
         body_cache: BodyCache::default(),
     };
-    let hand = queues.take(endpoint.id(), 1).unwrap();
+    let permit = queues.take(endpoint.id(), 1).unwrap();
     let delivery = Delivery::new(DeliveryId::from_i64(2), APP, event.id, endpoint.id(), at(0), None);
-    LeasedDelivery { delivery, event: Arc::new(event), due: at(0), permit: hand, epoch }
+    LeasedDelivery { delivery, event: Arc::new(event), due: at(0), permit, epoch }
 }
 
 fn node() -> (Arc<EndpointQueues>, QueueEvents) {

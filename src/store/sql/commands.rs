@@ -42,7 +42,7 @@ impl Accept {
         for new in &mut self.events {
             let at = new.event.accepted_at;
             let is_old = |new_delivery: &&mut NewDelivery| {
-                new_delivery.permit.as_ref().is_some_and(|hand| !hand.is_valid_for(epoch))
+                new_delivery.permit.as_ref().is_some_and(|permit| !permit.is_valid_for(epoch))
             };
             for new_delivery in new.deliveries.iter_mut().filter(is_old) {
                 new_delivery.permit = None;
@@ -111,14 +111,14 @@ impl Command for Accept {
                 // A delivery that is queued behind others in its ordering group releases its permit.
                 let is_leased = new_delivery.delivery.state == DeliveryState::InFlight;
                 match new_delivery.permit.filter(|_| is_leased) {
-                    Some(hand) => {
+                    Some(permit) => {
                         let event = new.event.clone();
                         let due = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
                         let leased = LeasedDelivery {
                             delivery: new_delivery.delivery,
                             event,
                             due,
-                            permit: hand,
+                            permit,
                             epoch: self.epoch,
                         };
                         after.leased.push(leased);
@@ -309,9 +309,9 @@ impl Command for LeaseDue {
                 has_more_manual: found.has_more_manual,
                 next_due: found.next_due,
             });
-            let carry = |((delivery, event, due), mut hand): (DueDelivery, Permit)| {
-                hand.add_bytes(event.data.len());
-                LeasedDelivery { delivery, event: Arc::new(event), due, permit: hand, epoch }
+            let carry = |((delivery, event, due), mut permit): (DueDelivery, Permit)| {
+                permit.add_bytes(event.data.len());
+                LeasedDelivery { delivery, event: Arc::new(event), due, permit, epoch }
             };
             after.live_updates.extend(found.ended.first().map(|ended| update_of(&ended.delivery)));
             let manual = found.manual.into_iter().zip(want.manual_permits);
