@@ -281,9 +281,9 @@ pub fn expected<'a>(
     let apps = target::apps(endpoints);
     let accepted = times.accepted_ns.iter().enumerate().filter(|(_, time)| **time > 0);
     accepted.flat_map(move |(event, _)| {
-        let wanting = endpoints.iter().enumerate().filter(move |(_, endpoint)| {
+        let matching = endpoints.iter().enumerate().filter(move |(_, endpoint)| {
             endpoint.app == event % apps && endpoint.behaviour != Behaviour::Hang
         });
-        wanting.map(move |(number, _)| (event * endpoints.len() + number, event))
+        matching.map(move |(number, _)| (event * endpoints.len() + number, event))
     })
 }

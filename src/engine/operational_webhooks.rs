@@ -126,14 +126,14 @@ impl OperationalWebhooks {
         let event_type = notice.kind.event_type();
         let concerned: Vec<EndpointId> = notice.endpoints().collect();
         let subscribers = entry.endpoints();
-        let mut wanting = subscribers.matching(&event_type);
-        wanting.retain(|endpoint| receives_deliveries(endpoint) && !concerned.contains(&endpoint.id()));
-        if wanting.is_empty() {
+        let mut subscribers = subscribers.matching(&event_type);
+        subscribers.retain(|endpoint| receives_deliveries(endpoint) && !concerned.contains(&endpoint.id()));
+        if subscribers.is_empty() {
             return None;
         }
         let app = entry.app();
         let event = Arc::new(Event {
-            id: EventId::from_i64(self.ids.next_range(now, 1 + wanting.len() as u32)),
+            id: EventId::from_i64(self.ids.next_range(now, 1 + subscribers.len() as u32)),
             app: app.id,
             external_id: None,
             event_type,
@@ -145,7 +145,7 @@ impl OperationalWebhooks {
             has_no_subscribers: false,
             body_cache: BodyCache::default(),
         });
-        let new_deliveries = fan_out(&event, &wanting, &*self.queues, now);
+        let new_deliveries = fan_out(&event, &subscribers, &*self.queues, now);
         let dedup = vec![DedupKey::new(app.id, DedupSpace::Notice, &notice.id.to_string())];
         // Does not depend on what was renamed since: a notice is published once.
         let fingerprint = Fingerprint::new(&event.event_type, b"", None, None, None);

@@ -21,7 +21,7 @@ pub fn receives_deliveries(endpoint: &Endpoint) -> bool {
 /// Makes one delivery for each of these endpoints. Their ids follow the event's own.
 pub fn fan_out(
     event: &Event,
-    wanting: &[&Arc<Endpoint>],
+    subscribers: &[&Arc<Endpoint>],
     hands: &dyn Permits,
     now: Timestamp,
 ) -> Vec<NewDelivery> {
@@ -38,7 +38,7 @@ pub fn fan_out(
         }
         new
     };
-    wanting.iter().zip(event.id.as_i64() + 1..).map(new).collect()
+    subscribers.iter().zip(event.id.as_i64() + 1..).map(new).collect()
 }
 
 pub fn new_delivery(

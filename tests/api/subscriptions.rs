@@ -34,12 +34,12 @@ async fn exact_types_prefixes_and_the_star_get_what_they_say_and_nothing_else() 
         ("x.y", &[]),
     ];
     let mut expected = 0;
-    for (event_type, wanting) in cases {
+    for (event_type, matching) in cases {
         let published = app.publish(event_type).await;
         let deliveries = published["deliveries"].as_array().unwrap();
         let got: BTreeSet<String> =
             deliveries.iter().map(|delivery| text(&delivery["endpoint_id"])).collect();
-        let everyone = wanting.iter().chain(&["none", "star"]);
+        let everyone = matching.iter().chain(&["none", "star"]);
         assert_eq!(got, everyone.map(|id| (*id).to_owned()).collect(), "{event_type}");
         expected += deliveries.len();
     }
