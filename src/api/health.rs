@@ -103,7 +103,7 @@ impl WindowView {
 
 impl EndpointHealthView {
     fn of(shown: EndpointHealth) -> Self {
-        let EndpointHealth { state, since, health, disables_at: off_at, last_success_at, windows } = shown;
+        let EndpointHealth { state, since, health, disables_at, last_success_at, windows } = shown;
         let time = |at: Option<Timestamp>| at.map(Timestamp::rfc3339_millis);
         Self {
             state,
@@ -114,7 +114,7 @@ impl EndpointHealthView {
             last_success_at: time(last_success_at),
             last_error: health.last_error,
             warned_at: time(health.warned_at.map(|moment| moment.at)),
-            disables_at: time(off_at),
+            disables_at: time(disables_at),
             windows: windows.iter().map(|(name, counters)| (*name, WindowView::of(counters))).collect(),
         }
     }

@@ -166,7 +166,7 @@ impl Health {
         if let Some(off) = self.check_failed_events(rule).or_else(|| self.check_failing_duration(rule, clock))
         {
             self.record_notification(
-                contract.notices.switched_off,
+                contract.notices.disabled,
                 self.first_failure.map_or(at, |first| first.at),
             );
             return vec![off];

@@ -95,7 +95,7 @@ pub fn decide(
     random: f64,
 ) -> Verdict {
     let refused =
-        |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: switch_off };
+        |disable| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: disable };
     let again = |due| or_expiry(standing, ended_at, due, Verdict::RetryUncounted { due });
     // Strict contracts keep their times, even in a local outage.
     let is_waited_out = standing.is_local_outage && contract.pacing == Pacing::Adaptive;

@@ -75,7 +75,7 @@ impl CommitListener for EndpointQueues {
 
     fn delivery_waiting(&self, endpoint: EndpointId, due: Timestamp) {
         let Some(queue) = self.tracked_queue(endpoint) else { return };
-        if queue.is_off() {
+        if queue.is_disabled() {
             // Published before the endpoint was disabled, stored after that was applied to what waited: apply it again.
             self.schedule_apply(endpoint);
         }
@@ -91,7 +91,7 @@ impl CommitListener for EndpointQueues {
 
     fn manual_waiting(&self, endpoint: EndpointId, due: Timestamp) {
         let Some(queue) = self.tracked_queue(endpoint) else { return };
-        if queue.is_off() {
+        if queue.is_disabled() {
             self.schedule_apply(endpoint);
         }
         if let Some(due) = queue.note_manual(due) {

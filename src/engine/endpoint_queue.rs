@@ -336,7 +336,7 @@ impl EndpointQueue {
         }
     }
 
-    pub(super) fn is_off(&self) -> bool {
+    pub(super) fn is_disabled(&self) -> bool {
         self.lock().settings.is_disabled
     }
 

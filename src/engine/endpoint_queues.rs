@@ -174,12 +174,11 @@ impl EndpointQueues {
     /// Returns the replay capacity of a queue that another node owns, as long as nothing waits there; `None` if this node
     /// owns it.
     pub(super) fn remote_replay_capacity(&self, endpoint: EndpointId) -> Option<usize> {
-        let EndpointQueueSettings { shard, is_disabled: is_off, in_flight_max, rate, .. } =
-            self.settings(endpoint);
+        let EndpointQueueSettings { shard, is_disabled, in_flight_max, rate, .. } = self.settings(endpoint);
         let is_here = self.context.node_state.is_single_node()
             || self.context.node_state.ownership(shard) != ShardOwnership::Remote;
         let rated = rate.map_or(usize::MAX, |rate| rate.per_second as usize);
-        (!is_here).then(|| if is_off { usize::MAX } else { in_flight_max.min(rated).div_ceil(2) })
+        (!is_here).then(|| if is_disabled { usize::MAX } else { in_flight_max.min(rated).div_ceil(2) })
     }
 
     fn new_queue(&self, endpoint: EndpointId) -> EndpointQueue {
@@ -284,7 +283,7 @@ impl EndpointQueues {
     /// Adopts the first due time that the store reports, whatever was known before.
     pub(super) fn recheck(&self, endpoint: EndpointId, due: Timestamp) {
         let Some(queue) = self.tracked_queue(endpoint) else { return };
-        if queue.is_off() {
+        if queue.is_disabled() {
             self.schedule_apply(endpoint);
         }
         queue.forget_due();

@@ -73,7 +73,7 @@ impl LeaseGuard {
     pub(super) fn record(
         mut self,
         verdict: Verdict,
-        switch_off: Option<Disabled>,
+        disable: Option<Disabled>,
         health_sample: Option<HealthSample>,
         ended_at: Timestamp,
         contract: &Arc<Contract>,
@@ -85,7 +85,7 @@ impl LeaseGuard {
                 leased,
                 attempts,
                 verdict,
-                disable: switch_off,
+                disable,
                 health_sample,
                 ended_at,
                 contract,
@@ -117,12 +117,12 @@ impl Drop for LeaseGuard {
         let attempts = std::mem::take(&mut self.attempts);
         let verdict = Verdict::RetryUncounted { due: now };
         // This verdict ends no delivery and says nothing about the endpoint.
-        let (switch_off, health_sample, contract) = (None, None, None);
+        let (disable, health_sample, contract) = (None, None, None);
         self.delivery_store.record_result(DeliveryResult {
             leased,
             attempts,
             verdict,
-            disable: switch_off,
+            disable,
             health_sample,
             ended_at: now,
             contract,

@@ -51,8 +51,10 @@ impl EndpointQueue {
     /// Whether another node has to send for this endpoint, or this one not yet. Tests for a disabled endpoint are sent by
     /// any node.
     pub(super) fn may_not_send(&self, state: &EndpointQueueState) -> bool {
-        let EndpointQueueSettings { is_exclusive, is_disabled: is_off, .. } = state.settings;
-        is_exclusive && !is_off && !(state.is_exclusive_owner && self.owner(state) == ShardOwnership::Local)
+        let EndpointQueueSettings { is_exclusive, is_disabled, .. } = state.settings;
+        is_exclusive
+            && !is_disabled
+            && !(state.is_exclusive_owner && self.owner(state) == ShardOwnership::Local)
     }
 
     pub(super) fn is_sent_elsewhere(&self) -> bool {

@@ -157,16 +157,8 @@ impl BulkCase {
         }
         let health_sample =
             (what & 8 == 8).then_some(HealthSample { adjusted_time: Duration::from_secs(5), paused: None });
-        let (switch_off, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
-        let record = DeliveryResult {
-            leased,
-            attempts,
-            verdict,
-            disable: switch_off,
-            health_sample,
-            ended_at,
-            contract,
-        };
+        let (disable, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
+        let record = DeliveryResult { leased, attempts, verdict, disable, health_sample, ended_at, contract };
         self.stage.store().record_result(record);
     }
 }
@@ -309,16 +301,9 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage:
     let asked = in_one_batch(&mut stage, |stage| {
         for leased in [first, second] {
             let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
-            let (switch_off, health_sample, contract, ended_at) = (None, None, None, after(1));
-            let record = DeliveryResult {
-                leased,
-                attempts,
-                verdict,
-                disable: switch_off,
-                health_sample,
-                ended_at,
-                contract,
-            };
+            let (disable, health_sample, contract, ended_at) = (None, None, None, after(1));
+            let record =
+                DeliveryResult { leased, attempts, verdict, disable, health_sample, ended_at, contract };
             stage.store().record_result(record);
         }
         store.act(stage.app, ended, DeliveryAction::Cancel, after(2), None)

@@ -62,12 +62,12 @@ pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Fixture) {
     let full = stage.one_event();
     let full = store.accept(vec![full]);
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
-    let (switch_off, health_sample, contract) = (None, None, None);
+    let (disable, health_sample, contract) = (None, None, None);
     store.record_result(DeliveryResult {
         leased,
         attempts,
         verdict,
-        disable: switch_off,
+        disable,
         health_sample,
         ended_at: NOW,
         contract,
@@ -86,12 +86,12 @@ pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(
     let taken_id = taken.deliveries[0].delivery.id;
     let store = stage.shared_store();
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
-    let (switch_off, health_sample, contract) = (None, None, None);
+    let (disable, health_sample, contract) = (None, None, None);
     store.record_result(DeliveryResult {
         leased,
         attempts,
         verdict,
-        disable: switch_off,
+        disable,
         health_sample,
         ended_at: NOW,
         contract,

@@ -269,12 +269,12 @@ impl Fixture {
         attempts: Vec<Attempt>,
         contract: Option<Arc<Contract>>,
     ) {
-        let (switch_off, health_sample, ended_at) = (None, None, after(1));
+        let (disable, health_sample, ended_at) = (None, None, after(1));
         self.store().record_result(DeliveryResult {
             leased,
             attempts,
             verdict,
-            disable: switch_off,
+            disable,
             health_sample,
             ended_at,
             contract,

@@ -182,12 +182,12 @@ async fn die(stage: &mut Fixture, at: Timestamp) -> DeliveryId {
     let leased = stage.leased().await;
     let id = leased.delivery.id;
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], dead(DeadReason::Exhausted));
-    let (switch_off, health_sample, contract) = (None, None, None);
+    let (disable, health_sample, contract) = (None, None, None);
     stage.store().record_result(DeliveryResult {
         leased,
         attempts,
         verdict,
-        disable: switch_off,
+        disable,
         health_sample,
         ended_at: at,
         contract,

@@ -27,16 +27,8 @@ use std::sync::atomic::Ordering;
 /// Makes the result of a request that was answered with 200.
 fn delivered(leased: LeasedDelivery) -> DeliveryResult {
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
-    let (switch_off, health_sample, contract) = (None, None, None);
-    DeliveryResult {
-        leased,
-        attempts,
-        verdict,
-        disable: switch_off,
-        health_sample,
-        ended_at: after(1),
-        contract,
-    }
+    let (disable, health_sample, contract) = (None, None, None);
+    DeliveryResult { leased, attempts, verdict, disable, health_sample, ended_at: after(1), contract }
 }
 
 async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: TwoNodes) {

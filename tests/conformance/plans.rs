@@ -157,12 +157,12 @@ async fn run_engine_requests(stage: &mut Fixture, notes: &mut PlanLog<'_>, rows:
     assert_eq!(leased.len(), BATCH_SIZE);
     for leased in leased {
         let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
-        let (switch_off, health_sample, ended_at, contract) = (None, None, after(1), None);
+        let (disable, health_sample, ended_at, contract) = (None, None, after(1), None);
         stage.store().record_result(DeliveryResult {
             leased,
             attempts,
             verdict,
-            disable: switch_off,
+            disable,
             health_sample,
             ended_at,
             contract,

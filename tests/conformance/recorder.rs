@@ -66,7 +66,7 @@ impl Gate {
 pub(crate) struct RecordingListener {
     leased: Mutex<Vec<LeasedDelivery>>,
     waiting: Mutex<Vec<(EndpointId, Timestamp)>>,
-    switched_off: Mutex<Vec<(EndpointId, Disabled, u32)>>,
+    disabled: Mutex<Vec<(EndpointId, Disabled, u32)>>,
     inspections_wait: AtomicUsize,
     notices_wait: AtomicUsize,
     replays_wait: AtomicUsize,
@@ -109,7 +109,7 @@ impl RecordingListener {
     }
 
     pub(crate) fn take_disabled(&self) -> Vec<(EndpointId, Disabled, u32)> {
-        std::mem::take(&mut self.switched_off.lock().unwrap())
+        std::mem::take(&mut self.disabled.lock().unwrap())
     }
 }
 
@@ -125,7 +125,7 @@ impl CommitListener for RecordingListener {
     }
 
     fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
-        self.switched_off.lock().unwrap().push((endpoint, off, revision));
+        self.disabled.lock().unwrap().push((endpoint, off, revision));
     }
 
     fn inspection_waiting(&self) {

@@ -95,12 +95,12 @@ async fn simultaneous_failures_are_written_in_several_batches(mut pair: TwoNodes
     held.until_waiting(1).await;
     for leased in leased {
         let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], retry_at(after(60)));
-        let (switch_off, health_sample, ended_at, contract) = (None, None, after(1), None);
+        let (disable, health_sample, ended_at, contract) = (None, None, after(1), None);
         store.record_result(DeliveryResult {
             leased,
             attempts,
             verdict,
-            disable: switch_off,
+            disable,
             health_sample,
             ended_at,
             contract,

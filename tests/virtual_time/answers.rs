@@ -16,8 +16,8 @@ async fn after_one(contract: &str, does: Behaviour) -> (DeliveryState, Option<En
     stage.publish().await;
     stage.pass(Duration::from_secs(5)).await;
     let delivery = stage.delivery().await;
-    let is_off = stage.entry.endpoint("ep").unwrap().record.disabled.is_some();
-    (delivery.state, delivery.reason, is_off)
+    let is_disabled = stage.entry.endpoint("ep").unwrap().record.disabled.is_some();
+    (delivery.state, delivery.reason, is_disabled)
 }
 
 #[tokio::test(start_paused = true)]

@@ -183,8 +183,8 @@ fn answers(contract: &Contract) -> Vec<String> {
     if !answers.never.is_empty() {
         said.push(format!("Dead at once: {}.", list(&answers.never)));
     }
-    if !answers.switch_off.is_empty() {
-        said.push(format!("Dead at once, and the endpoint goes off: {}.", list(&answers.switch_off)));
+    if !answers.disable.is_empty() {
+        said.push(format!("Dead at once, and the endpoint goes off: {}.", list(&answers.disable)));
     }
     said.push("Everything else is tried again, a timeout and a failed connection too.".into());
     if !answers.advise_rotation.is_empty() {
@@ -217,7 +217,7 @@ fn off(contract: &Contract) -> Vec<String> {
     }
     if said.is_empty() {
         let by_answer =
-            if contract.answers.switch_off.is_empty() { "" } else { ", or by an answer, as said above" };
+            if contract.answers.disable.is_empty() { "" } else { ", or by an answer, as said above" };
         said.push(format!("By hand{by_answer}."));
     }
     let waiting = match contract.off.waiting {
@@ -257,8 +257,8 @@ fn notices(contract: &Contract) -> Vec<String> {
     if health.warning_after.is_some() {
         said.push(format!("The warning before it goes off: {}.", by(notices.off_warning)));
     }
-    if goes_off || !contract.answers.switch_off.is_empty() {
-        said.push(format!("An endpoint that was switched off: {}.", by(notices.switched_off)));
+    if goes_off || !contract.answers.disable.is_empty() {
+        said.push(format!("An endpoint that was switched off: {}.", by(notices.disabled)));
     }
     said.push(format!("A replay that came to its end: {}.", by(notices.replay_finished)));
     said

@@ -140,7 +140,7 @@ fn answers() {
     row(|contract| names(&contract.answers.success), [const { "2xx" }; 5].map(|one| vec![one.to_owned()]));
     let list = |five: [&[&str]; 5]| five.map(|list| list.iter().map(|one| (*one).to_owned()).collect());
     row(|contract| names(&contract.answers.never), list([&[], &[], &[], &["4xx"], &[]]));
-    row(|contract| names(&contract.answers.switch_off), list([&[], &[], &[], &["410"], &[]]));
+    row(|contract| names(&contract.answers.disable), list([&[], &[], &[], &["410"], &[]]));
     row(|contract| names(&contract.answers.advise_rotation), list([&[], &[], &[], &["401", "403"], &[]]));
     row(|contract| contract.answers.advice(403).is_some(), [false, false, false, true, false]);
     assert_eq!(
@@ -167,7 +167,7 @@ fn off_and_health() {
 #[test]
 fn notices() {
     use NoticeChannel::{Email, List};
-    row(|contract| contract.notices.switched_off, [Email, Email, List, List, List]);
+    row(|contract| contract.notices.disabled, [Email, Email, List, List, List]);
     let each = DeadLetterNotice::Each;
     let none = DeadLetterNotice::None;
     row(|contract| contract.notices.dead_letter, [none, each, none, none, each]);

@@ -112,7 +112,7 @@ pub(super) fn write(contract: &Contract) -> Value {
         "answers": {
             "success": list(&answers.success),
             "never": list(&answers.never),
-            "switch_off": list(&answers.switch_off),
+            "switch_off": list(&answers.disable),
             "advise_rotation": list(&answers.advise_rotation),
         },
         "off": { "waiting": off.waiting.name(), "published": off.published.name() },

@@ -26,7 +26,7 @@ fn counters(ended: u64, dead: u64) -> Counters {
     Counters { delivered: ended - dead, dead, succeeded: ended - dead, failed: dead, ..Counters::default() }
 }
 
-fn is_off(news: &HealthEvent) -> bool {
+fn is_disabled(news: &HealthEvent) -> bool {
     news.disabled(&fixtures::standard(), START).is_some()
 }
 
@@ -35,8 +35,8 @@ fn ten_failed_events_disable_a_zerofee_endpoint() {
     let zerofee = fixtures::zerofee();
     let mut health = Health::default();
     for event in 0..9 {
-        assert!(!health.failed(&failure(event, false), &zerofee).iter().any(is_off));
-        assert!(!health.failed(&failure(event, true), &zerofee).iter().any(is_off), "{event}");
+        assert!(!health.failed(&failure(event, false), &zerofee).iter().any(is_disabled));
+        assert!(!health.failed(&failure(event, true), &zerofee).iter().any(is_disabled), "{event}");
     }
     let news = health.failed(&failure(9, true), &zerofee);
     assert_eq!(news, [HealthEvent::TooManyFailedEvents { events: 10, since: Some(START) }]);
@@ -46,17 +46,19 @@ fn ten_failed_events_disable_a_zerofee_endpoint() {
 
 #[test]
 fn bastionary_warns_at_48_hours_and_disables_at_72_standard_at_60_and_120() {
-    for (contract, warned_at, off_at) in [(fixtures::bastionary(), 48, 72), (fixtures::standard(), 60, 120)] {
+    for (contract, warned_at, disables_at) in
+        [(fixtures::bastionary(), 48, 72), (fixtures::standard(), 60, 120)]
+    {
         let mut health = Health::default();
-        for hour in 0..off_at {
+        for hour in 0..disables_at {
             let news = health.failed(&failure(hour, true), &contract);
             let warning =
-                HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * off_at as u32) };
+                HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * disables_at as u32) };
             assert_eq!(news.contains(&warning), hour == warned_at, "{} at {hour} h", contract.name);
-            assert!(!news.iter().any(is_off), "{} at {hour} h", contract.name);
+            assert!(!news.iter().any(is_disabled), "{} at {hour} h", contract.name);
         }
-        assert_eq!(health.disables_in(&contract.health, HOUR * (off_at as u32 - 1)), Some(HOUR));
-        let news = health.failed(&failure(off_at, true), &contract);
+        assert_eq!(health.disables_in(&contract.health, HOUR * (disables_at as u32 - 1)), Some(HOUR));
+        let news = health.failed(&failure(disables_at, true), &contract);
         assert_eq!(news, [HealthEvent::FailingTooLong { since: START }], "{}", contract.name);
     }
 }
@@ -101,9 +103,9 @@ fn a_contract_without_warnings_disables_without_one() {
     let contract = fixtures::standard().with_overrides(&overrides, OverrideLevel::App).unwrap();
     let mut health = Health::default();
     for _ in 0..9 {
-        assert!(!health.failed(&failure(0, false), &contract).iter().any(is_off));
+        assert!(!health.failed(&failure(0, false), &contract).iter().any(is_disabled));
     }
-    assert!(health.failed(&failure(2, false), &contract).iter().any(is_off));
+    assert!(health.failed(&failure(2, false), &contract).iter().any(is_disabled));
 }
 
 #[test]
@@ -182,7 +184,9 @@ fn events_that_end_without_an_attempt_count_as_failed() {
     health.record_failed_event();
     assert_eq!(health.evaluate(&HealthWindows::default(), &contract, START), None);
     health.record_failed_event();
-    assert!(health.evaluate(&HealthWindows::default(), &contract, START).is_some_and(|news| is_off(&news)));
+    assert!(
+        health.evaluate(&HealthWindows::default(), &contract, START).is_some_and(|news| is_disabled(&news))
+    );
 }
 
 #[test]
@@ -191,12 +195,12 @@ fn notices_name_the_trouble_its_start_and_the_last_error() {
     let (app, endpoint) = (crate::domain::id::AppId::from_i64(1), crate::domain::id::EndpointId::from_i64(2));
     let about =
         HealthContext { app, endpoint, contract: &bastionary, at: START, last_error: Some("HTTP 503") };
-    let off_at = START.plus(HOUR * 24);
-    let warning = HealthEvent::Warning { since: START, disables_at: off_at }.notice(&about);
+    let disables_at = START.plus(HOUR * 24);
+    let warning = HealthEvent::Warning { since: START, disables_at }.notice(&about);
     assert_eq!((warning.kind, warning.channel), (NoticeKind::EndpointWarning, NoticeChannel::Email));
     assert!(warning.details.text.contains("since 2027-01-15T08:00:00Z"), "{}", warning.details.text);
     assert!(warning.details.text.contains("at 2027-01-16T08:00:00Z"), "{}", warning.details.text);
-    assert_eq!((warning.details.since, warning.details.disables_at), (Some(START), Some(off_at)));
+    assert_eq!((warning.details.since, warning.details.disables_at), (Some(START), Some(disables_at)));
     assert_eq!(warning.details.last_error.as_deref(), Some("HTTP 503"));
     let recovered = HealthEvent::Recovered { since: START, by: NoticeChannel::Email }.notice(&about);
     assert_eq!((recovered.kind, recovered.details.last_error), (NoticeKind::EndpointRecovered, None));

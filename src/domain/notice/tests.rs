@@ -125,7 +125,7 @@ fn the_five_contracts_notify_of_dead_letters_as_documented() {
     for silent in [fixtures::zerofee(), fixtures::orientedos(), fixtures::sendnomi()] {
         assert_eq!(dead(&silent, "a.b"), None, "{}", silent.name);
     }
-    assert_eq!(fixtures::zerofee().notices.switched_off, NoticeChannel::Email);
+    assert_eq!(fixtures::zerofee().notices.disabled, NoticeChannel::Email);
     let standard = dead(&fixtures::standard(), "a.b").unwrap();
     assert_eq!(
         (standard.channel, standard.digest_window),

@@ -92,10 +92,8 @@ fn standard_spreads_its_waits_by_a_fifth_to_either_side() {
 fn answers_mean_what_the_contract_says() {
     for status in 100..=599 {
         let by = |contract: &Contract| decide(&answer(status), &FRESH, contract, START, 0.5);
-        let refused = |switch_off| Verdict::Dead {
-            reason: DeadReason::RefusedByReceiver,
-            disable_endpoint: switch_off,
-        };
+        let refused =
+            |disable| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: disable };
         let retried = |seconds| Verdict::Retry {
             due: START.plus(Duration::from_secs(seconds)),
             then: DueAction::Attempt,

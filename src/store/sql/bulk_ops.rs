@@ -76,22 +76,15 @@ impl RecordResult {
         epoch: i64,
         is_well: impl FnOnce(EndpointId) -> bool,
     ) -> Option<Delivery> {
-        let DeliveryResult {
-            leased,
-            attempts,
-            verdict,
-            disable: switch_off,
-            health_sample,
-            ended_at,
-            contract,
-        } = &self.record;
+        let DeliveryResult { leased, attempts, verdict, disable, health_sample, ended_at, contract } =
+            &self.record;
         let mut delivery = leased.delivery.clone();
         let [attempt] = &attempts[..] else { return None };
         let is_ok = attempt.outcome.class == OutcomeClass::Ok;
         let says_nothing = health_sample.is_none() || contract.is_none();
         let is_plain = *verdict == Verdict::Delivered
             && leased.epoch == epoch
-            && switch_off.is_none()
+            && disable.is_none()
             && delivery.ordering_key.is_none()
             && delivery.skipped_at.is_none()
             && (says_nothing || is_ok && is_well(delivery.endpoint));

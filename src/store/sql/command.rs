@@ -96,7 +96,7 @@ pub(in crate::store) struct CommitEffects {
     pub(in crate::store) waiting: Vec<(EndpointId, Timestamp)>,
     /// Waiting as well, and requested manually.
     pub(in crate::store) manual: Vec<(EndpointId, Timestamp)>,
-    pub(super) switched_off: Vec<(EndpointId, Disabled, u32)>,
+    pub(super) disabled: Vec<(EndpointId, Disabled, u32)>,
     pub(in crate::store) inspections_wait: bool,
     pub(in crate::store) notices_wait: bool,
     /// For other nodes only: the caller on this node notifies its own engine.
@@ -112,7 +112,7 @@ impl CommitEffects {
     }
 
     pub(in crate::store) fn notify_engine(self, commit_listener: &dyn CommitListener) {
-        for (endpoint, off, revision) in self.switched_off {
+        for (endpoint, off, revision) in self.disabled {
             commit_listener.endpoint_disabled(endpoint, off, revision);
         }
         for (endpoint, due) in self.waiting {

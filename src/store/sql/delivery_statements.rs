@@ -143,13 +143,13 @@ pub(super) fn record_result(tx: &dyn Sql, record: &DeliveryResult) -> Result<Opt
         _ => availability_of(tx, delivery.endpoint)?,
     };
     let seen = health::apply_result(tx, record, switch)?;
-    let (mut went_off, mut woken) = (None, NewlyDue::new());
+    let (mut disabled, mut woken) = (None, NewlyDue::new());
     if let Some(off) = record.disable.clone().or_else(|| seen.as_ref().and_then(health::HealthUpdate::off)) {
         if !is_leased(tx, delivery.id, epoch)? {
             return Ok(None);
         }
         let revision = disable_endpoint(tx, delivery.endpoint, &off)?;
-        went_off = revision.map(|revision| (off, revision));
+        disabled = revision.map(|revision| (off, revision));
         switch = availability_of(tx, delivery.endpoint)?;
     }
     if delivery.apply_verdict(&record.verdict, slots(record), switch, record.ended_at).is_err()
@@ -167,7 +167,7 @@ pub(super) fn record_result(tx: &dyn Sql, record: &DeliveryResult) -> Result<Opt
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
         write_dead_letter_notice(tx, contract, &delivery, &record.leased.event, error)?;
     }
-    Ok(Some(RecordedResult { delivery, disabled: went_off, woken, health_changed: is_turn }))
+    Ok(Some(RecordedResult { delivery, disabled, woken, health_changed: is_turn }))
 }
 
 /// Writes the notice that the contract asks for when a delivery dies.

@@ -32,7 +32,7 @@ pub(crate) fn check(
         (DeliveryState::Pending | DeliveryState::Retrying | DeliveryState::InFlight, _) => {
             return complain(Promise::Stuck, "never ended");
         }
-        (DeliveryState::Held, _) if !receiver.is_off => {
+        (DeliveryState::Held, _) if !receiver.is_disabled => {
             return complain(Promise::Stuck, "held for an endpoint that is on");
         }
         (DeliveryState::Held, _) => return None,

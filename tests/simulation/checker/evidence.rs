@@ -41,7 +41,7 @@ pub(crate) struct ReceiverFacts {
     pub(crate) contract: Contract,
     pub(crate) switches: AvailabilityHistory,
     pub(crate) excuses: Excuses,
-    pub(crate) is_off: bool,
+    pub(crate) is_disabled: bool,
     /// When a rule disabled it, and when its owner was warned.
     pub(crate) disabled_by_rule: Vec<Timestamp>,
     pub(crate) warned: Vec<Timestamp>,
@@ -152,8 +152,8 @@ impl<'a> Evidence<'a> {
     fn receiver(&self, number: usize, disk: &Connection) -> ReceiverFacts {
         let contract = self.plan.endpoints[number].resolved();
         let id = self.journal.endpoints[number];
-        let is_off = "SELECT disabled IS NOT NULL FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
-        let is_off = disk.query_row(is_off, [id.as_i64()], |row| row.get(0)).unwrap_or(false);
+        let is_disabled = "SELECT disabled IS NOT NULL FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
+        let is_disabled = disk.query_row(is_disabled, [id.as_i64()], |row| row.get(0)).unwrap_or(false);
         let excuses = Excuses::of(self.plan, self.journal, number, &contract);
         // A test says nothing about its endpoint, whatever the answer.
         let counts = |file: &&DeliveryFile<'_>| {
@@ -172,7 +172,7 @@ impl<'a> Evidence<'a> {
             contract,
             switches,
             excuses,
-            is_off,
+            is_disabled,
             disabled_by_rule: ruled_off,
             warned: health::warned(disk, id),
         }

@@ -192,13 +192,13 @@ impl<'a> EndpointHistory<'a> {
         if !self.has_only_rules {
             return None;
         }
-        let went_off = self.receiver.disabled_by_rule.first().map_or(i64::MAX, |at| at.as_millis());
+        let disabled = self.receiver.disabled_by_rule.first().map_or(i64::MAX, |at| at.as_millis());
         let must_be_off = self.must_be_off_for_events().into_iter().chain(self.must_be_off_for_time()).min();
         must_be_off
             // The last failure may have been an answer that disables it by itself.
-            .filter(|at| !self.receiver.switches.is_certainly_disabled(*at) && went_off > *at)
+            .filter(|at| !self.receiver.switches.is_certainly_disabled(*at) && disabled > *at)
             .filter(|at| !self.gone.contains(at))
-            .map(|at| format!("should have been switched off by {at}, and was at {went_off}"))
+            .map(|at| format!("should have been switched off by {at}, and was at {disabled}"))
     }
 
     /// Returns when the last of too many events ended, of those whose end is known for certain; any success resets the

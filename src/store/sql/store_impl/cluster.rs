@@ -179,7 +179,7 @@ impl<D: Backend> ClusterStore for D {
         let reply = self.write_then(
             move |tx| health::evaluate_health(tx, &candidates, now),
             |judged, after| {
-                after.switched_off.extend(judged.disabled.iter().cloned());
+                after.disabled.extend(judged.disabled.iter().cloned());
                 after.live_updates.extend(
                     judged.changed.iter().map(|(app, endpoint)| LiveUpdate::endpoint(*app, *endpoint)),
                 );
