@@ -135,8 +135,8 @@ impl Query {
     }
 
     fn decode_cursor(&self, service: &Service, text: &str) -> Option<Cursor> {
-        let sealed = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?;
-        let place: [u8; 16] = service.decrypt_cursor(&sealed, &self.binding)?.try_into().ok()?;
+        let encrypted = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?;
+        let place: [u8; 16] = service.decrypt_cursor(&encrypted, &self.binding)?.try_into().ok()?;
         let (at, id) = place.split_first_chunk::<8>()?;
         Some(Cursor { at: i64::from_be_bytes(*at), id: i64::from_be_bytes(id.try_into().ok()?) })
     }
@@ -160,8 +160,9 @@ mod tests {
         let here = query("/v1/apps/a/deliveries?status=dead&event_type=x").unwrap();
         let place = Cursor { at: 1_700_000_000_000, id: 42 };
         let service = crate::service::closed_store::service();
-        let sealed = here.encode_cursor(&service, place).unwrap();
-        let open = |text: &str| query(&format!("{text}&cursor={sealed}&limit=7")).unwrap().cursor(&service);
+        let encrypted = here.encode_cursor(&service, place).unwrap();
+        let open =
+            |text: &str| query(&format!("{text}&cursor={encrypted}&limit=7")).unwrap().cursor(&service);
         assert_eq!(open("/v1/apps/a/deliveries?status=dead&event_type=x").unwrap(), Some(place));
         assert_eq!(open("/v1/apps/a/deliveries?event_type=x&status=dead").unwrap(), Some(place));
         for other in [
@@ -179,13 +180,13 @@ mod tests {
     fn a_cursor_with_any_changed_character_is_refused() {
         let here = query("/list").unwrap();
         let service = crate::service::closed_store::service();
-        let sealed = here.encode_cursor(&service, Cursor { at: 7, id: 8 }).unwrap();
-        for place in 0..sealed.len() {
-            let mut changed = sealed.clone().into_bytes();
+        let encrypted = here.encode_cursor(&service, Cursor { at: 7, id: 8 }).unwrap();
+        for place in 0..encrypted.len() {
+            let mut changed = encrypted.clone().into_bytes();
             changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
             assert_eq!(here.decode_cursor(&service, &String::from_utf8(changed).unwrap()), None, "{place}");
         }
-        for bad in ["", "A", "!", &sealed[1..]] {
+        for bad in ["", "A", "!", &encrypted[1..]] {
             assert_eq!(here.decode_cursor(&service, bad), None, "{bad}");
         }
     }

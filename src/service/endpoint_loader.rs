@@ -62,10 +62,10 @@ impl Service {
         let secrets = record
             .secrets
             .iter()
-            .map(|sealed| {
-                let text = String::from_utf8(self.decrypt(app, &record, &sealed.encrypted)?)
+            .map(|encrypted| {
+                let text = String::from_utf8(self.decrypt(app, &record, &encrypted.encrypted)?)
                     .map_err(|_| decryption_failed(&EncryptionError::Damaged))?;
-                Ok(Secret { text, valid_from: sealed.valid_from, valid_until: sealed.valid_until })
+                Ok(Secret { text, valid_from: encrypted.valid_from, valid_until: encrypted.valid_until })
             })
             .collect::<Result<Vec<_>, Error>>()?;
         let headers: Option<Vec<(String, String)>> =
@@ -94,10 +94,10 @@ impl Service {
         &self,
         app: &App,
         record: &EndpointRecord,
-        sealed: &[u8],
+        encrypted: &[u8],
     ) -> Result<Vec<u8>, Error> {
         self.keyring
-            .decrypt(sealed, &encryption_context(app, record))
+            .decrypt(encrypted, &encryption_context(app, record))
             .map_err(|error| decryption_failed(&error))
     }
 
@@ -105,10 +105,10 @@ impl Service {
         &self,
         app: &App,
         record: &EndpointRecord,
-        sealed: Option<&[u8]>,
+        encrypted: Option<&[u8]>,
     ) -> Result<Option<T>, Error> {
-        let Some(sealed) = sealed else { return Ok(None) };
-        let document = self.decrypt(app, record, sealed)?;
+        let Some(encrypted) = encrypted else { return Ok(None) };
+        let document = self.decrypt(app, record, encrypted)?;
         let text =
             std::str::from_utf8(&document).map_err(|_| decryption_failed(&EncryptionError::Damaged))?;
         documents::read(text).map(Some).map_err(|_| decryption_failed(&EncryptionError::Damaged))
@@ -117,8 +117,8 @@ impl Service {
     pub(super) fn encrypt(&self, app: &App, record: &EndpointRecord, plain: &[u8]) -> Result<Vec<u8>, Error> {
         let mut nonce = [0; 12];
         self.entropy.fill(&mut nonce);
-        let sealed = self.keyring.encrypt(plain, &encryption_context(app, record), nonce);
-        sealed.map_err(|error| Error::Internal(error.to_string()))
+        let encrypted = self.keyring.encrypt(plain, &encryption_context(app, record), nonce);
+        encrypted.map_err(|error| Error::Internal(error.to_string()))
     }
 
     /// Encrypts a list cursor, because its position may be a row of another app. `None` if encryption fails.
@@ -128,8 +128,8 @@ impl Service {
         self.keyring.encrypt(place, bound_to, nonce).ok()
     }
 
-    pub fn decrypt_cursor(&self, sealed: &[u8], bound_to: &str) -> Option<Vec<u8>> {
-        self.keyring.decrypt(sealed, bound_to).ok()
+    pub fn decrypt_cursor(&self, encrypted: &[u8], bound_to: &str) -> Option<Vec<u8>> {
+        self.keyring.decrypt(encrypted, bound_to).ok()
     }
 
     /// Stores the endpoint's contract under its hash, so that attempts made under it can be explained later.

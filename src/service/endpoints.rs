@@ -304,8 +304,9 @@ impl Service {
         }
         if !patch.tls.is_absent() {
             require_admin_for(caller, "tls", TLS_NEEDS_ADMIN)?;
-            let sealed = patch.tls.value().map(|tls| self.encrypt_tls(app, record, tls, now)).transpose()?;
-            record.encrypted_tls = sealed;
+            let encrypted =
+                patch.tls.value().map(|tls| self.encrypt_tls(app, record, tls, now)).transpose()?;
+            record.encrypted_tls = encrypted;
         }
         Ok(())
     }

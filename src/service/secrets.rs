@@ -53,8 +53,8 @@ impl Service {
             if endpoint.secrets.iter().any(|old| old.is_valid_at(judged_at) && old.text == text) {
                 return Err(Error::field("secret", "is in use already"));
             }
-            let sealed = self.encrypt_secret(&app, record, &text, rotation.new_from, None)?;
-            replace_secrets(&mut record.secrets, sealed, rotation, now);
+            let encrypted = self.encrypt_secret(&app, record, &text, rotation.new_from, None)?;
+            replace_secrets(&mut record.secrets, encrypted, rotation, now);
             Ok(())
         })
         .await

@@ -151,16 +151,18 @@ impl Service {
     }
 
     fn encryption(&self) -> EncryptionStatus {
-        let mut sealed: Vec<(String, u64)> = self.keyring.ids().map(|id| (id.to_owned(), 0)).collect();
+        let mut encrypted: Vec<(String, u64)> = self.keyring.ids().map(|id| (id.to_owned(), 0)).collect();
         self.each_endpoint(|endpoint| {
-            for key in
-                endpoint.record.encrypted_parts().filter_map(|sealed| self.keyring.key_id_of(sealed).ok())
+            for key in endpoint
+                .record
+                .encrypted_parts()
+                .filter_map(|encrypted| self.keyring.key_id_of(encrypted).ok())
             {
-                if let Some((_, count)) = sealed.iter_mut().find(|(id, _)| id == key) {
+                if let Some((_, count)) = encrypted.iter_mut().find(|(id, _)| id == key) {
                     *count += 1;
                 }
             }
         });
-        EncryptionStatus { key: self.keyring.primary_id().to_owned(), secrets_by_key: sealed }
+        EncryptionStatus { key: self.keyring.primary_id().to_owned(), secrets_by_key: encrypted }
     }
 }

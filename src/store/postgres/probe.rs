@@ -67,9 +67,9 @@ pub(super) fn probe(server: &Server) -> Result<DatabaseInfo, PostgresOpenError> 
     if found.prepared >= WITH_INBOX && session.query(PUBLISHER, &[])?.is_empty() {
         lacks.push(MissingPrivilege::NoPublisher);
     }
-    let sealed = if found.prepared == 0 { Vec::new() } else { session.query(encrypted, &[])? };
-    let sealed = sealed.iter().map(|row| Row::new(row).get(0)).collect::<Result<_>>()?;
-    Ok(DatabaseInfo { found, missing: lacks, encrypted: sealed })
+    let encrypted = if found.prepared == 0 { Vec::new() } else { session.query(encrypted, &[])? };
+    let encrypted = encrypted.iter().map(|row| Row::new(row).get(0)).collect::<Result<_>>()?;
+    Ok(DatabaseInfo { found, missing: lacks, encrypted })
 }
 
 /// Returns the missing privilege that prevents preparing and maintaining the database, if any.
