@@ -2,7 +2,7 @@
 //!
 //! Rules that disable an endpoint count and time only what failed since its last success, so a flapping endpoint is never
 //! disabled; the windows of the statistics can only make it degraded. Durations are measured in outage-adjusted time
-//! (`blame`), which excludes local outages; people are shown the wall clock.
+//! (`detector`), which excludes local outages; people are shown the wall clock.
 
 mod events;
 #[cfg(test)]
@@ -171,22 +171,22 @@ impl Health {
             );
             return vec![off];
         }
-        let mut news = Vec::new();
+        let mut events = Vec::new();
         if self.consecutive_failures >= FAILING_AFTER_FAILURES && self.failing_since.is_none() {
             self.failing_since = Some(at);
             let since = self.first_failure.map_or(at, |first| first.at);
             // A contract that defines degraded has defined when people are notified.
             if rule.degraded_above.is_none() && self.record_notification(contract.notices.degraded, since) {
-                news.push(HealthEvent::Failing { in_a_row: self.consecutive_failures, since });
+                events.push(HealthEvent::Failing { in_a_row: self.consecutive_failures, since });
             }
         }
         if let Some(off_in) = self.warning_due(rule, clock) {
             self.warned_at = Some(ClockedTime { at, adjusted_time: clock });
             let since = self.first_failure.map_or(at, |first| first.at);
             self.record_notification(contract.notices.off_warning, since);
-            news.push(HealthEvent::Warning { since, disables_at: at.plus(off_in) });
+            events.push(HealthEvent::Warning { since, disables_at: at.plus(off_in) });
         }
-        news
+        events
     }
 
     /// Records a pause that the receiver asked for. The later end counts.

@@ -52,10 +52,10 @@ impl HealthWorker {
         cluster_store: Arc<dyn ClusterStore>,
         every: Duration,
     ) -> Result<Self, StoreError> {
-        let DeliveryWorker { config_cache, outage_detector: blame, clock, .. } = delivery_worker;
+        let DeliveryWorker { config_cache, outage_detector: detector, clock, .. } = delivery_worker;
         let now = clock.now();
         let standing = cluster_store.health_bootstrap(now).await?;
-        blame.start(standing.adjusted_time, every * INTERVALS_MISSED_MAX, now);
+        detector.start(standing.adjusted_time, every * INTERVALS_MISSED_MAX, now);
         for endpoint in standing.failing {
             queues.start_half_open(endpoint, now);
         }
@@ -63,13 +63,13 @@ impl HealthWorker {
             queues.resume_pause(endpoint, paused, now);
         }
         for endpoint in standing.healthy.into_iter().filter_map(|id| config_cache.endpoint(id)) {
-            blame.restore_answered_host(endpoint.record.app, endpoint.target.host(), now);
+            detector.restore_answered_host(endpoint.record.app, endpoint.target.host(), now);
         }
         Ok(Self {
             config_cache: config_cache.clone(),
             cluster_store,
             clock: clock.clone(),
-            outage_detector: blame.clone(),
+            outage_detector: detector.clone(),
             every,
             candidates: BTreeSet::new(),
             evaluated: BTreeMap::new(),

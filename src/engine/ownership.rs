@@ -71,7 +71,7 @@ impl EndpointQueue {
     /// confirmation.
     pub(super) fn is_fetched_elsewhere(&self, state: &mut EndpointQueueState) -> bool {
         let is_shared = !state.settings.is_exclusive && !state.circuit.blocks_sending();
-        let is_ours = match self.owner(state) {
+        let is_owned_here = match self.owner(state) {
             ShardOwnership::Local if self.may_not_send(state) => {
                 self.request_confirmation();
                 return true;
@@ -80,10 +80,10 @@ impl EndpointQueue {
             ShardOwnership::Draining => is_shared,
             ShardOwnership::Remote => is_shared && state.is_helping_owner,
         };
-        if !is_ours {
+        if !is_owned_here {
             state.forget_waiting();
         }
-        !is_ours
+        !is_owned_here
     }
 
     /// Checks the ownership after a change of settings: the queue may belong to another node, or to this one alone.

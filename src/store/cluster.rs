@@ -213,7 +213,7 @@ pub trait ClusterStore: Send + Sync {
 
     /// Adds the statistics that commits logged, a bounded part of them, and removes a few expired rows. Stores the
     /// outage-adjusted time where it may be needed.
-    fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RollupResult>;
+    fn roll_up(&self, adjusted_time: Duration, now: Timestamp) -> Reply<'_, RollupResult>;
 
     /// Reports the outage-adjusted time that this node has counted, and whether the outage is local. Returns the time of all
     /// nodes together, and whether one of them reported a local outage lately. The time never goes back.

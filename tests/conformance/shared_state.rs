@@ -13,7 +13,7 @@ use std::time::Duration;
 
 async fn adjusted_time_is_shared_by_all_nodes_and_never_runs_back(mut pair: TwoNodes) {
     let minutes = Duration::from_mins;
-    let mine = |accountable| OutageReport { adjusted_time: accountable, is_local_outage: false };
+    let mine = |adjusted_time| OutageReport { adjusted_time, is_local_outage: false };
     let (here, there) = (pair.stage.shared_store(), pair.other.store.clone());
     here.sync_outage_clock(mine(minutes(50)), NOW).await.unwrap();
     assert_eq!(there.sync_outage_clock(mine(minutes(2)), NOW).await.unwrap(), mine(minutes(50)));

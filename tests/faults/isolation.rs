@@ -30,8 +30,8 @@ async fn healthy_latencies(client: &TestClient, receiver: &TestReceiver, round: 
     let healthy: Vec<String> = (HUNG..ENDPOINTS).map(path).collect();
     let arrived = || {
         let receipts = receiver.receipts();
-        let is_ours = |path: &String, id: &str| healthy.contains(path) && id.starts_with(round);
-        receipts.into_iter().filter(|receipt| is_ours(&receipt.path, receipt.id())).collect::<Vec<_>>()
+        let is_healthy = |path: &String, id: &str| healthy.contains(path) && id.starts_with(round);
+        receipts.into_iter().filter(|receipt| is_healthy(&receipt.path, receipt.id())).collect::<Vec<_>>()
     };
     let all = EVENTS * healthy.len();
     wait_until("the healthy ones get everything", LIMIT, async || arrived().len() >= all).await;

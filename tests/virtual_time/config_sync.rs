@@ -83,7 +83,7 @@ impl ClusterStore for ChangesStore {
         fn running_replays() -> Vec<Replay>;
         fn endpoints_to_apply() -> Vec<EndpointId>;
         fn health_bootstrap(now: Timestamp) -> HealthBootstrap;
-        fn roll_up(accountable: Duration, now: Timestamp) -> RollupResult;
+        fn roll_up(adjusted_time: Duration, now: Timestamp) -> RollupResult;
         fn sync_outage_clock(mine: OutageReport, now: Timestamp) -> OutageReport;
         fn degraded() -> Vec<EndpointId>;
         fn evaluate_health(candidates: Vec<HealthCandidate>, now: Timestamp) -> ();

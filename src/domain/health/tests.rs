@@ -26,8 +26,8 @@ fn counters(ended: u64, dead: u64) -> Counters {
     Counters { delivered: ended - dead, dead, succeeded: ended - dead, failed: dead, ..Counters::default() }
 }
 
-fn is_disabled(news: &HealthEvent) -> bool {
-    news.disabled(&fixtures::standard(), START).is_some()
+fn is_disabled(events: &HealthEvent) -> bool {
+    events.disabled(&fixtures::standard(), START).is_some()
 }
 
 #[test]
@@ -38,9 +38,9 @@ fn ten_failed_events_disable_a_zerofee_endpoint() {
         assert!(!health.failed(&failure(event, false), &zerofee).iter().any(is_disabled));
         assert!(!health.failed(&failure(event, true), &zerofee).iter().any(is_disabled), "{event}");
     }
-    let news = health.failed(&failure(9, true), &zerofee);
-    assert_eq!(news, [HealthEvent::TooManyFailedEvents { events: 10, since: Some(START) }]);
-    let off = news[0].disabled(&zerofee, START).unwrap();
+    let events = health.failed(&failure(9, true), &zerofee);
+    assert_eq!(events, [HealthEvent::TooManyFailedEvents { events: 10, since: Some(START) }]);
+    let off = events[0].disabled(&zerofee, START).unwrap();
     assert_eq!((off.reason.name(), off.by.as_ref().unwrap().id()), ("auto_disabled_failures", "posthaste"));
 }
 
@@ -51,15 +51,15 @@ fn bastionary_warns_at_48_hours_and_disables_at_72_standard_at_60_and_120() {
     {
         let mut health = Health::default();
         for hour in 0..disables_at {
-            let news = health.failed(&failure(hour, true), &contract);
+            let events = health.failed(&failure(hour, true), &contract);
             let warning =
                 HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * disables_at as u32) };
-            assert_eq!(news.contains(&warning), hour == warned_at, "{} at {hour} h", contract.name);
-            assert!(!news.iter().any(is_disabled), "{} at {hour} h", contract.name);
+            assert_eq!(events.contains(&warning), hour == warned_at, "{} at {hour} h", contract.name);
+            assert!(!events.iter().any(is_disabled), "{} at {hour} h", contract.name);
         }
         assert_eq!(health.disables_in(&contract.health, HOUR * (disables_at as u32 - 1)), Some(HOUR));
-        let news = health.failed(&failure(disables_at, true), &contract);
-        assert_eq!(news, [HealthEvent::FailingTooLong { since: START }], "{}", contract.name);
+        let events = health.failed(&failure(disables_at, true), &contract);
+        assert_eq!(events, [HealthEvent::FailingTooLong { since: START }], "{}", contract.name);
     }
 }
 
@@ -71,8 +71,8 @@ fn a_late_warning_delays_disabling_and_few_failures_never_disable() {
     for hour in [100, 101, 102] {
         assert_eq!(health.failed(&failure(hour, true), &bastionary), [], "{hour}");
     }
-    let news = health.failed(&failure(103, true), &bastionary);
-    assert_eq!(news, [HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * 127) }]);
+    let events = health.failed(&failure(103, true), &bastionary);
+    assert_eq!(events, [HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * 127) }]);
     assert_eq!(health.failed(&failure(126, true), &bastionary), []);
     assert_eq!(
         health.failed(&failure(127, true), &bastionary),
@@ -91,10 +91,13 @@ fn local_outages_delay_the_warning_and_the_disabling() {
     let back =
         |hours: u64| FailedAttempt { at: START.plus(HOUR * (hours as u32 + 72)), ..failure(hours, true) };
     assert!(
-        health.failed(&back(10), &bastionary).iter().all(|news| !matches!(news, HealthEvent::Warning { .. }))
+        health
+            .failed(&back(10), &bastionary)
+            .iter()
+            .all(|events| !matches!(events, HealthEvent::Warning { .. }))
     );
-    let news = health.failed(&back(48), &bastionary);
-    assert_eq!(news, [HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * (72 + 72)) }]);
+    let events = health.failed(&back(48), &bastionary);
+    assert_eq!(events, [HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * (72 + 72)) }]);
 }
 
 #[test]
@@ -185,7 +188,9 @@ fn events_that_end_without_an_attempt_count_as_failed() {
     assert_eq!(health.evaluate(&HealthWindows::default(), &contract, START), None);
     health.record_failed_event();
     assert!(
-        health.evaluate(&HealthWindows::default(), &contract, START).is_some_and(|news| is_disabled(&news))
+        health
+            .evaluate(&HealthWindows::default(), &contract, START)
+            .is_some_and(|events| is_disabled(&events))
     );
 }
 
@@ -233,12 +238,12 @@ proptest! {
                 continue;
             }
             let ends_event = what == 1;
-            let news = health.failed(&failure(hours, ends_event), &contract);
+            let events = health.failed(&failure(hours, ends_event), &contract);
             failures += 1;
             ended += u32::from(ends_event);
             let first = *first.get_or_insert(hours);
-            for news in news {
-                match news {
+            for events in events {
+                match events {
                     HealthEvent::Warning { .. } => {
                         prop_assert!(failures >= FAILURES_BEFORE_WARNING_MIN && hours - first >= 10 && warned_at.is_none());
                         warned_at = Some(hours);

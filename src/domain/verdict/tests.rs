@@ -166,8 +166,8 @@ fn a_final_wait_after_a_failure_in_a_local_outage_does_not_count_against_the_rec
     let patient =
         Contract::builtin().unwrap().into_iter().find(|one| one.retry.final_wait.is_some()).unwrap();
     let place = patient.retry.waits.len() as u32;
-    for (is_ours, expected) in [(false, DueAction::Exhaust), (true, DueAction::ExhaustUncounted)] {
-        let standing = RetryContext { retry_index: place, is_local_outage: is_ours, ..FRESH };
+    for (is_local_outage, expected) in [(false, DueAction::Exhaust), (true, DueAction::ExhaustUncounted)] {
+        let standing = RetryContext { retry_index: place, is_local_outage, ..FRESH };
         let verdict = decide(&failed(OutcomeClass::Timeout), &standing, &patient, START, 0.5);
         assert!(matches!(verdict, Verdict::Retry { then, .. } if then == expected), "{verdict:?}");
     }

@@ -85,9 +85,9 @@ fn rights(session: &Session, found: DatabaseState) -> Result<Option<MissingPrivi
             Some(MissingPrivilege::NoSchema { role, database: asked.get(1)? })
         });
     };
-    let (owner, is_ours, others): (String, bool, i64) = (schema.get(0)?, schema.get(1)?, schema.get(2)?);
+    let (owner, is_owned, others): (String, bool, i64) = (schema.get(0)?, schema.get(1)?, schema.get(2)?);
     let must_be_prepared = found.prepared < NEWEST;
-    let is_owner = is_ours && others == 0;
+    let is_owner = is_owned && others == 0;
     Ok(if is_owner {
         None
     } else {

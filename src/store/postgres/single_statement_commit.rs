@@ -108,8 +108,8 @@ impl SimpleBatch {
                 BulkOp::Accept(accept) => {
                     for (number, new) in accept.start(writer_id.epoch).iter().enumerate() {
                         // A known key must be found before the id is checked.
-                        let is_ours = writer_id.check_id(new.event.id.as_i64()).is_ok();
-                        if !is_ours || !new.needs_no_decision() || accepted.has_any_key(new) {
+                        let is_own_id = writer_id.check_id(new.event.id.as_i64()).is_ok();
+                        if !is_own_id || !new.needs_no_decision() || accepted.has_any_key(new) {
                             return Ok(None);
                         }
                         accepted.push((place, number), new);

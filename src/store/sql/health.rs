@@ -172,7 +172,7 @@ pub(super) struct HealthUpdate<'a> {
     contract: &'a Contract,
     was: HealthState,
     health: Health,
-    news: Vec<HealthEvent>,
+    events: Vec<HealthEvent>,
 }
 
 /// Computes the health after a result; `None` if nothing changes. The result of an endpoint that was disabled meanwhile
@@ -200,8 +200,8 @@ pub(super) fn apply_result<'a>(
             return Ok(None);
         }
         let was = health.state();
-        let news = health.succeeded(*ended_at).into_iter().collect();
-        return Ok(Some(HealthUpdate { record, contract, was, health, news }));
+        let events = health.succeeded(*ended_at).into_iter().collect();
+        return Ok(Some(HealthUpdate { record, contract, was, health, events }));
     }
     tx.lock_health(endpoint)?;
     let (mut health, clock) = read_with_clock(tx, endpoint, health_sample.adjusted_time)?;
@@ -213,23 +213,23 @@ pub(super) fn apply_result<'a>(
         // One event that people send again and again is still one event.
         ends_event: ends_failed(record) && leased.delivery.restarted_at.is_none(),
     };
-    let mut news = health.failed(&failure, contract);
+    let mut events = health.failed(&failure, contract);
     health.record_pause(health_sample.paused);
     if record.disable.is_some() {
-        news = vec![HealthEvent::Gone];
-    } else if matches!(news[..], [HealthEvent::FailingTooLong { .. }])
+        events = vec![HealthEvent::Gone];
+    } else if matches!(events[..], [HealthEvent::FailingTooLong { .. }])
         && notices::warning_waits(tx, leased.delivery.app, leased.delivery.endpoint)?
     {
         // An endpoint counts as warned only once the warning was sent.
-        news.clear();
+        events.clear();
     }
-    Ok(Some(HealthUpdate { record, contract, was, health, news }))
+    Ok(Some(HealthUpdate { record, contract, was, health, events }))
 }
 
 impl HealthUpdate<'_> {
     /// Returns how the endpoint is disabled, if a rule says so.
     pub(super) fn off(&self) -> Option<Disabled> {
-        self.news.iter().find_map(|news| news.disabled(self.contract, self.record.ended_at))
+        self.events.iter().find_map(|events| events.disabled(self.contract, self.record.ended_at))
     }
 
     /// Writes health and notices; returns whether the endpoint's health state changed.
@@ -243,7 +243,7 @@ impl HealthUpdate<'_> {
             at: self.record.ended_at,
             last_error: self.health.last_error.as_deref(),
         };
-        self.news.iter().try_for_each(|news| notices::put(tx, &news.notice(&about)))?;
+        self.events.iter().try_for_each(|events| notices::put(tx, &events.notice(&about)))?;
         Ok(self.health.state() != self.was)
     }
 }
@@ -291,8 +291,8 @@ pub(super) fn evaluate_health(
         };
         let degraded = contract.health.degraded_window.map_or_else(|| Ok(Counters::default()), window)?;
         let windows = HealthWindows { last_hour: window(HOUR)?, degraded };
-        let news = health.evaluate(&windows, contract, now);
-        if let Some(off) = news.and_then(|news| news.disabled(contract, now)) {
+        let events = health.evaluate(&windows, contract, now);
+        if let Some(off) = events.and_then(|events| events.disabled(contract, now)) {
             let Some(revision) = disable_endpoint(tx, *endpoint, &off)? else { continue };
             judged.disabled.push((*endpoint, off, revision));
         }
@@ -302,10 +302,10 @@ pub(super) fn evaluate_health(
         if known.map_or(HealthState::Healthy, |known| known.state()) != health.state() {
             judged.changed.push(whose);
         }
-        if let Some(news) = news {
+        if let Some(events) = events {
             let last_error = health.last_error.as_deref();
             let about = HealthContext { app: *app, endpoint: *endpoint, contract, at: now, last_error };
-            notices::put(tx, &news.notice(&about))?;
+            notices::put(tx, &events.notice(&about))?;
         }
     }
     Ok(judged)

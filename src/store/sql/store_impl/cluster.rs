@@ -146,10 +146,10 @@ impl<D: Backend> ClusterStore for D {
         self.read_for_engine(move |connection| health::health_bootstrap(connection, now))
     }
 
-    fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RollupResult> {
+    fn roll_up(&self, adjusted_time: Duration, now: Timestamp) -> Reply<'_, RollupResult> {
         Box::pin(async move {
             let part = self.read_for_engine(rollup::next_part).await?;
-            self.write(move |tx| rollup::roll_up(tx, &part, accountable, now)).await
+            self.write(move |tx| rollup::roll_up(tx, &part, adjusted_time, now)).await
         })
     }
 
