@@ -70,7 +70,7 @@ pub(super) struct ListenArgs {
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     address: IpAddr,
     #[command(flatten)]
-    judge: VerifyFlags,
+    verifier: VerifyFlags,
     /// The status to answer with; a list is gone through, then its last one stays; /path=… is for one path
     #[arg(long, value_name = "[PATH=]STATUS,…", value_parser = StatusRule::parse)]
     status: Vec<StatusRule>,
@@ -102,7 +102,7 @@ fn delay(text: &str) -> Result<Duration, String> {
 
 /// The state shared by all requests.
 struct ListenState {
-    judge: RequestVerifier,
+    verifier: RequestVerifier,
     answers: StatusRules,
     delay: Option<Duration>,
     body: String,
@@ -126,21 +126,23 @@ async fn listen(args: ListenArgs, stop: ShutdownHandle, stopping: Shutdown) -> a
     let at = SocketAddr::new(args.address, args.port);
     let listener = TcpListener::bind(at).await.with_context(|| format!("cannot listen on {at}"))?;
     let address = listener.local_addr()?;
-    let mut judge = args.judge.read()?;
+    let mut verifier = args.verifier.read()?;
     let temporary = match args.app {
         None => None,
         Some(app) => {
             let settings = load_client(args.connection.client_flags(None))?;
             let made =
-                TemporaryEndpoint::make(&settings, &app, address, &args.events, &judge.contract.name).await?;
-            judge.secrets.push(made.secret.clone());
+                TemporaryEndpoint::make(&settings, &app, address, &args.events, &verifier.contract.name)
+                    .await?;
+            verifier.secrets.push(made.secret.clone());
             Some(made)
         }
     };
-    let what = if judge.secrets.is_empty() { "verifying nothing: no secret was given" } else { "verifying" };
-    eprintln!("listening on http://{address}/ ({what}, contract {})", judge.contract.name);
+    let what =
+        if verifier.secrets.is_empty() { "verifying nothing: no secret was given" } else { "verifying" };
+    eprintln!("listening on http://{address}/ ({what}, contract {})", verifier.contract.name);
     let desk = Arc::new(ListenState {
-        judge,
+        verifier,
         answers: StatusRules::new(args.status),
         delay: args.delay,
         body: args.body,
@@ -183,15 +185,18 @@ async fn receive(State(desk): State<Arc<ListenState>>, request: Request) -> Resp
         parts.headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect();
     let now = SystemClock.now();
     let received = IncomingRequest { headers: &headers, body: &body };
-    let finding = (!desk.judge.secrets.is_empty()).then(|| desk.judge.verify(&received, now));
+    let finding = (!desk.verifier.secrets.is_empty()).then(|| desk.verifier.verify(&received, now));
     let is_genuine = finding.as_ref().is_none_or(|finding| finding.verified.is_ok());
     desk.verified.fetch_add(u64::from(finding.is_some() && is_genuine), Ordering::Relaxed);
     let usual = if is_genuine { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
     let status = desk.answers.next(parts.uri.path()).unwrap_or(usual);
     let shown =
         render_request::RequestView { at: now, method: &parts.method, uri: &parts.uri, received, status };
-    let text =
-        if desk.json { shown.json_line(finding.as_ref()) } else { shown.text(&desk.judge, finding.as_ref()) };
+    let text = if desk.json {
+        shown.json_line(finding.as_ref())
+    } else {
+        shown.text(&desk.verifier, finding.as_ref())
+    };
     // A closed terminal is no reason to fail.
     let _ = std::io::stdout().write_all(text.as_bytes());
     if let Some(delay) = desk.delay {

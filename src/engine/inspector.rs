@@ -122,7 +122,7 @@ impl Inspector {
         let config_cache = &self.delivery_worker.config_cache;
         let endpoint = config_cache.endpoint(inspection.endpoint)?;
         let app = config_cache.app_by_id(inspection.app)?.app();
-        let mut judge = InspectionEvaluator::new(&endpoint.contract);
+        let mut evaluate = InspectionEvaluator::new(&endpoint.contract);
         if inspection.kind == InspectionKind::Inspect {
             let mut random = [0; 32];
             self.delivery_worker.entropy.fill(&mut random);
@@ -134,10 +134,10 @@ impl Inspector {
                 random,
             );
             let subject =
-                subject.map_err(|error| judge.record_unsendable(InspectionProbe::Correct, &error)).ok();
+                subject.map_err(|error| evaluate.record_unsendable(InspectionProbe::Correct, &error)).ok();
             for probe in InspectionProbe::ALL.into_iter().skip(usize::from(subject.is_none())) {
                 config_cache.endpoint(inspection.endpoint)?;
-                self.probe(&endpoint, subject.as_ref(), probe, &mut judge).await;
+                self.probe(&endpoint, subject.as_ref(), probe, &mut evaluate).await;
             }
         }
         config_cache.endpoint(inspection.endpoint)?;
@@ -145,8 +145,8 @@ impl Inspector {
             None => None,
             Some(target) => Some(self.health(&endpoint, target, inspection.id).await),
         };
-        judge.record_health(health.as_ref());
-        Some(judge.into_report())
+        evaluate.record_health(health.as_ref());
+        Some(evaluate.into_report())
     }
 
     async fn probe(
@@ -154,17 +154,17 @@ impl Inspector {
         endpoint: &Endpoint,
         subject: Option<&InspectionSubject<'_>>,
         probe: InspectionProbe,
-        judge: &mut InspectionEvaluator<'_>,
+        evaluate: &mut InspectionEvaluator<'_>,
     ) {
         let Some(subject) =
-            subject.filter(|_| judge.should_continue() && probe.applies_to(&endpoint.contract))
+            subject.filter(|_| evaluate.should_continue() && probe.applies_to(&endpoint.contract))
         else {
-            return judge.record_not_sent(probe);
+            return evaluate.record_not_sent(probe);
         };
         match subject.request(probe, self.delivery_worker.clock.now()) {
-            Err(error) => judge.record_unsendable(probe, &error),
+            Err(error) => evaluate.record_unsendable(probe, &error),
             Ok(request) => {
-                judge.record_response(probe, self.send(endpoint, request.headers, request.body).await);
+                evaluate.record_response(probe, self.send(endpoint, request.headers, request.body).await);
             }
         }
     }

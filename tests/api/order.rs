@@ -17,8 +17,8 @@ async fn publish(app: &TestApp, id: &str, key: Option<&str>) -> String {
 
 /// Prefix of event ids that the receiver refuses for good.
 fn refuse(receiver: &TestReceiver, prefix: &'static str) {
-    let judge = move |id: &str| if id.starts_with(prefix) { 400 } else { 200 };
-    receiver.behave(HOOK, Behaviour::Decide(Arc::new(move |receipt| Some(judge(receipt.id())))));
+    let evaluate = move |id: &str| if id.starts_with(prefix) { 400 } else { 200 };
+    receiver.behave(HOOK, Behaviour::Decide(Arc::new(move |receipt| Some(evaluate(receipt.id())))));
 }
 
 fn received(receiver: &TestReceiver) -> Vec<String> {

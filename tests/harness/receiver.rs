@@ -188,8 +188,8 @@ impl TestReceiver {
                 AnswerPlan::Answer(if request.is_multiple_of(every) { 500 } else { 200 })
             }
             Behaviour::Slow(by) => AnswerPlan::After(by),
-            Behaviour::Decide(judge) => {
-                judge(receipt).map_or(AnswerPlan::Odd(Behaviour::Hang), AnswerPlan::Answer)
+            Behaviour::Decide(evaluate) => {
+                evaluate(receipt).map_or(AnswerPlan::Odd(Behaviour::Hang), AnswerPlan::Answer)
             }
             other => AnswerPlan::Odd(other),
         };

@@ -140,27 +140,31 @@ fn ten_failures_are_failing_and_three_successes_recover_over_the_same_channel() 
 #[test]
 fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
     let bastionary = fixtures::bastionary();
-    let judge = |health: &mut Health, day: Counters, hour: Counters| {
+    let evaluate = |health: &mut Health, day: Counters, hour: Counters| {
         health.evaluate(&HealthWindows { last_hour: hour, degraded: day }, &bastionary, START)
     };
     let mut health = Health::default();
     for (ended, dead) in [(9, 9), (10, 8), (100, 80)] {
-        assert_eq!(judge(&mut health, counters(ended, dead), Counters::default()), None, "{dead} of {ended}");
+        assert_eq!(
+            evaluate(&mut health, counters(ended, dead), Counters::default()),
+            None,
+            "{dead} of {ended}"
+        );
     }
-    assert_eq!(judge(&mut health, counters(100, 81), counters(5, 0)), None, "it has recovered already");
+    assert_eq!(evaluate(&mut health, counters(100, 81), counters(5, 0)), None, "it has recovered already");
     let degraded = HealthEvent::Degraded { percent: 81, since: START };
-    assert_eq!(judge(&mut health, counters(100, 81), counters(20, 20)), Some(degraded));
-    assert_eq!(judge(&mut health, counters(100, 61), counters(20, 1)), None, "hardly better");
+    assert_eq!(evaluate(&mut health, counters(100, 81), counters(20, 20)), Some(degraded));
+    assert_eq!(evaluate(&mut health, counters(100, 61), counters(20, 1)), None, "hardly better");
     assert_eq!(
-        judge(&mut health, Counters::default(), Counters::default()),
+        evaluate(&mut health, Counters::default(), Counters::default()),
         None,
         "nothing worked meanwhile"
     );
     let recovered = HealthEvent::Recovered { since: START, by: NoticeChannel::Email };
-    assert_eq!(judge(&mut health, counters(100, 60), counters(20, 1)), Some(recovered));
-    judge(&mut health, counters(100, 99), counters(20, 20));
+    assert_eq!(evaluate(&mut health, counters(100, 60), counters(20, 1)), Some(recovered));
+    evaluate(&mut health, counters(100, 99), counters(20, 20));
     assert_eq!(
-        judge(&mut health, counters(110, 99), counters(5, 0)),
+        evaluate(&mut health, counters(110, 99), counters(5, 0)),
         Some(recovered),
         "the last hour was well"
     );
@@ -169,14 +173,17 @@ fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
 #[test]
 fn by_default_more_than_half_of_ten_attempts_within_an_hour_is_degraded() {
     let standard = fixtures::standard();
-    let judge = |health: &mut Health, hour: Counters| {
+    let evaluate = |health: &mut Health, hour: Counters| {
         health.evaluate(&HealthWindows { last_hour: hour, ..HealthWindows::default() }, &standard, START)
     };
     let mut health = Health::default();
-    assert_eq!(judge(&mut health, counters(10, 5)), None);
-    assert!(matches!(judge(&mut health, counters(10, 6)), Some(HealthEvent::Degraded { percent: 60, .. })));
-    assert_eq!(judge(&mut health, counters(10, 4)), None);
-    assert!(matches!(judge(&mut health, counters(10, 3)), Some(HealthEvent::Recovered { .. })));
+    assert_eq!(evaluate(&mut health, counters(10, 5)), None);
+    assert!(matches!(
+        evaluate(&mut health, counters(10, 6)),
+        Some(HealthEvent::Degraded { percent: 60, .. })
+    ));
+    assert_eq!(evaluate(&mut health, counters(10, 4)), None);
+    assert!(matches!(evaluate(&mut health, counters(10, 3)), Some(HealthEvent::Recovered { .. })));
 }
 
 #[test]
