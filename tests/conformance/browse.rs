@@ -13,8 +13,8 @@ use posthaste::{
 };
 use std::sync::Arc;
 
-async fn find(stage: &Fixture, given_id: &str, own: Option<EventId>) -> Option<Event> {
-    stage.store().find_event(stage.app, given_id.into(), own).await.unwrap()
+async fn find(stage: &Fixture, external_id: &str, own: Option<EventId>) -> Option<Event> {
+    stage.store().find_event(stage.app, external_id.into(), own).await.unwrap()
 }
 
 pub(crate) async fn an_event_is_found_by_the_producer_s_id_or_by_ours(mut stage: Fixture) {

@@ -29,8 +29,8 @@ use crate::{
 };
 
 impl<D: Backend> QueryStore for D {
-    fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>> {
-        self.read(move |connection| queries::find_event(connection, app, &given_id, own))
+    fn find_event(&self, app: AppId, external_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>> {
+        self.read(move |connection| queries::find_event(connection, app, &external_id, own))
     }
 
     fn find_duplicate(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted> {
