@@ -104,12 +104,12 @@ impl Membership {
             reply: watch::Sender::new(None),
         };
         shared.begin_lease();
-        let house = Rebalancer::new(&shared);
+        let rebalancer = Rebalancer::new(&shared);
         tokio::select! {
             biased;
             ended = HeartbeatTask::new(&shared).run() => ended,
             () = shared.watch_send_gate() => Ok(()),
-            () = house.run() => Ok(()),
+            () = rebalancer.run() => Ok(()),
         }
     }
 }

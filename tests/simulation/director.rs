@@ -52,7 +52,7 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> SeedResult {
         let (disk, in_hand) = Director::new(world.clone()).direct().await;
         let mut journal = std::mem::take(&mut *world.journal());
         if in_hand > 0 {
-            journal.complain(Promise::House, format!("{in_hand} permits never came back"));
+            journal.complain(Promise::Leadership, format!("{in_hand} permits never came back"));
         }
         if order::groups_without_head(&disk) > 0 {
             journal.complain(Promise::Order, "lines without a first at the end");
@@ -227,7 +227,7 @@ impl Director {
         if let (Some(office), Some(process)) = (&office, &process) {
             let differing = process.with_disk(|disk| office.differs_from(disk)).unwrap_or_default();
             for what in differing {
-                world.complain(Promise::House, what);
+                world.complain(Promise::Leadership, what);
             }
         }
         if let Some(process) = process {

@@ -57,7 +57,7 @@ pub(crate) enum Promise {
     /// No rate and no limit is exceeded, and an endpoint that fails is probed one request at a time.
     Pace,
     /// Memory agrees with the store, and every permit comes back.
-    House,
+    Leadership,
     /// A delivery is in one place: it waits, it has ended, or one node that others know of has leased it.
     Place,
     /// Only the node that has leased a delivery sends it, while no other may take over from it.

@@ -169,7 +169,7 @@ impl Process {
         let had_trouble = world.state().trouble.is_some();
         if !was_in_time {
             world.complain(
-                Promise::House,
+                Promise::Leadership,
                 format!(
                     "process {} did not stop within its grace (disk trouble: {had_trouble})",
                     self.number
@@ -185,7 +185,7 @@ impl Process {
             self.with_disk(|disk| disk.query_row(leased, [], |row| row.get::<_, i64>(0)).unwrap());
         if !had_trouble && was_in_time && in_flight.is_some_and(|count| count > 0) {
             world.complain(
-                Promise::House,
+                Promise::Leadership,
                 format!("process {} stopped and left {in_flight:?} in flight", self.number),
             );
         }
@@ -201,7 +201,7 @@ async fn commit_loop(world: Arc<SimulationEnv>, process: Arc<Process>, notified:
         loop {
             turns += 1;
             if turns > COMMITS_MAX {
-                return world.complain(Promise::House, "the engine turns in circles");
+                return world.complain(Promise::Leadership, "the engine turns in circles");
             }
             let delay = world.commit_delay();
             if !delay.is_zero() {

@@ -160,7 +160,7 @@ impl NodesDirector {
             node.die(town);
         }
         if is_late && !is_doomed && !has_ended {
-            town.complain(Promise::House, format!("node {number} did not stop within its grace"));
+            town.complain(Promise::Leadership, format!("node {number} did not stop within its grace"));
         }
     }
 

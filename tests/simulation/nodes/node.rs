@@ -142,7 +142,7 @@ impl Node {
         if town.journal().has_lost(epoch) {
             let what =
                 format!("node {} works on under {epoch}, of which the store lost something", self.number);
-            town.complain(Promise::House, what);
+            town.complain(Promise::Leadership, what);
         }
         let Some(entry) = self.service().and_then(|service| service.app(ADMIN, APP).ok()) else { return };
         for endpoint in entry.endpoints().iter() {
@@ -154,7 +154,7 @@ impl Node {
             };
             if known != stored {
                 let what = format!("node {} has {known:?} for {stored:?} of {}", self.number, endpoint.id());
-                town.complain(Promise::House, what);
+                town.complain(Promise::Leadership, what);
             }
         }
     }

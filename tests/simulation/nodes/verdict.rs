@@ -148,7 +148,7 @@ fn left_behind(town: &NodesEnv) {
          + (SELECT count(*) FROM deliveries WHERE queue < 0)";
     if count(town, sql) > 0 {
         let what = format!("nodes that stopped left something behind: {}", remains(town));
-        town.complain(Promise::House, what);
+        town.complain(Promise::Leadership, what);
     }
 }
 
