@@ -60,12 +60,12 @@ impl AppFairness {
 
     pub(super) fn note_slow(&self, app: AppId, function: FunctionName, event: EventId) -> Arc<AppTurns> {
         let now = Instant::now();
-        let mut turns = self.lock();
-        if turns.len() == turns.capacity() {
-            turns.retain(|_, turn| Arc::strong_count(turn) > 1 || turn.is_in_doubt(now));
+        let mut fairness = self.lock();
+        if fairness.len() == fairness.capacity() {
+            fairness.retain(|_, turn| Arc::strong_count(turn) > 1 || turn.is_in_doubt(now));
         }
-        let turn = turns.entry(app).or_default().clone();
-        drop(turns);
+        let turn = fairness.entry(app).or_default().clone();
+        drop(fairness);
         turn.note(function, event, now + DOUBT_AFTER_SLOW_RUN);
         turn
     }
@@ -200,13 +200,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_function_is_in_doubt_for_a_while_in_its_own_app_only() {
-        let (turns, app) = (AppFairness::default(), AppId::from_i64(1));
-        let turn = turns.note_slow(app, function("1"), EventId::from_i64(7));
+        let (fairness, app) = (AppFairness::default(), AppId::from_i64(1));
+        let turn = fairness.note_slow(app, function("1"), EventId::from_i64(7));
         let expected = |version: &str, event| turn.expected(&function(version), EventId::from_i64(event));
         assert_eq!(expected("1", 7), ExpectedDuration::Slow);
         assert_eq!(expected("1", 8), ExpectedDuration::Doubtful);
         assert_eq!(expected("2", 8), ExpectedDuration::Quick);
-        assert!(turns.of(AppId::from_i64(2)).is_none());
+        assert!(fairness.of(AppId::from_i64(2)).is_none());
         tokio::time::sleep(DOUBT_AFTER_SLOW_RUN).await;
         assert_eq!(expected("1", 8), ExpectedDuration::Quick);
         assert_eq!(expected("1", 7), ExpectedDuration::Slow, "an event does not change");

@@ -68,9 +68,9 @@ impl FunctionPool {
     }
 
     fn app_slot(&self, app: AppId) -> Arc<Semaphore> {
-        let mut turns = self.slots_by_app.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        turns.entry(app).or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
+        let mut slots = self.slots_by_app.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.retain(|_, turn| Arc::strong_count(turn) > 1);
+        slots.entry(app).or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
     }
 }
 

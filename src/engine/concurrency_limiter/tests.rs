@@ -22,7 +22,7 @@ fn an_app_with_a_thousand_queues_gets_no_more_turns_than_an_app_with_one() {
         assert!(!gates.try_admit(A, queue(number), at(0)).0);
     }
     assert!(!gates.try_admit(B, queue(2000), at(0)).0);
-    let mut turns = Vec::new();
+    let mut order = Vec::new();
     let mut sending = A;
     for _ in 0..10 {
         let served = gates.release_slot(sending, true, at(0)).queues;
@@ -31,9 +31,9 @@ fn an_app_with_a_thousand_queues_gets_no_more_turns_than_an_app_with_one() {
         assert!(gates.try_admit(sending, next, at(0)).0, "what it was given is its own");
         // It has more to send, and goes to the end of the line.
         gates.try_admit(sending, next, at(0));
-        turns.push(next.as_i64());
+        order.push(next.as_i64());
     }
-    assert_eq!(turns, [1, 2000, 2, 2000, 3, 2000, 4, 2000, 5, 2000]);
+    assert_eq!(order, [1, 2000, 2, 2000, 3, 2000, 4, 2000, 5, 2000]);
 }
 
 #[test]

@@ -29,8 +29,8 @@ struct ReaderPoolInner<R> {
 
 impl<R: ReadConnection> ReaderPool<R> {
     pub(in crate::store) fn new(open: impl Fn() -> Result<R> + Send + Sync + 'static) -> Self {
-        let (idle, turns) = (Mutex::default(), Arc::new(Semaphore::new(READERS_MAX)));
-        Self(Arc::new(ReaderPoolInner { open: Box::new(open), idle, permits: turns }))
+        let (idle, permits) = (Mutex::default(), Arc::new(Semaphore::new(READERS_MAX)));
+        Self(Arc::new(ReaderPoolInner { open: Box::new(open), idle, permits }))
     }
 
     pub(in crate::store) fn read<T: Send + 'static>(
