@@ -213,7 +213,7 @@ impl StartedNode {
         let router = api::router(service.clone());
         // Clients are served until the engine has stopped, so that their requests are answered meanwhile, not cut
         // off.
-        let (hang_up, listening) = Shutdown::new();
+        let (stop_listening, listening) = Shutdown::new();
         let serving = tokio::spawn(async move {
             let (soft, hard) = (listening.graceful(), listening.forced());
             api::server::serve(vec![listener], router, ServerLimits::default(), soft, hard).await;
@@ -242,7 +242,7 @@ impl StartedNode {
         }
         handle.stop_gracefully();
         service.end_streams();
-        hang_up.stop_gracefully();
+        stop_listening.stop_gracefully();
         // Both tasks use the store, which must not be closed under them.
         let _ = tokio::join!(resealing, taking_in);
         let _ = tokio::time::timeout(REQUESTS_GRACE, serving).await;

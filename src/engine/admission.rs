@@ -239,12 +239,12 @@ impl EndpointQueue {
         if state.settings.is_disabled || !(is_due || is_queued) {
             return None;
         }
-        let spared = state.circuit.delay_reason(now).filter(|_| !delivery.is_manual);
+        let throttled = state.circuit.delay_reason(now).filter(|_| !delivery.is_manual);
         let starved =
             state.settings.rate.filter(|_| state.rate_limited_since.is_some()).map(DelayReason::Rate);
         let at_gates = state.settings.is_limited && self.limiter().is_waiting(self.app, self.endpoint);
         let is_full = state.in_flight >= state.concurrency();
-        spared
+        throttled
             .or(starved)
             .or(at_gates.then_some(DelayReason::AppOrNodeLimit))
             .or(is_full.then_some(DelayReason::EndpointLimit))
@@ -354,7 +354,7 @@ impl EndpointQueueState {
         let LeasedDelivery { delivery, due, .. } = leased;
         let is_scheduled = delivery.retry_index > 0 && delivery.saved_state.is_none();
         let is_early = is_scheduled && *due == made_at(delivery.id.as_i64());
-        let spared = match (is_probe, is_early, is_by_hand) {
+        let throttled = match (is_probe, is_early, is_by_hand) {
             (true, ..) => Some(self.circuit.probe_note(delivery.is_early_probe())),
             _ if delivery.is_early_probe() => Some(UNNEEDED_PROBE_NOTE.to_owned()),
             (_, true, _) => Some("tried early: the endpoint answers again".to_owned()),
@@ -363,9 +363,9 @@ impl EndpointQueueState {
         };
         let starved = self.settings.rate.zip(self.rate_limited_since);
         let starved = starved.and_then(|(rate, since)| rate_note(now.since((*due).max(since)), rate));
-        match (spared, starved) {
-            (Some(spared), Some(starved)) => Some(format!("{spared}; {starved}")),
-            (spared, starved) => spared.or(starved),
+        match (throttled, starved) {
+            (Some(throttled), Some(starved)) => Some(format!("{throttled}; {starved}")),
+            (throttled, starved) => throttled.or(starved),
         }
     }
 }

@@ -325,11 +325,11 @@ impl EndpointQueue {
     /// A disabled endpoint holds any number; a throttled one gets none.
     pub(super) fn replay_capacity(&self, now: Timestamp) -> usize {
         let state = self.lock();
-        let is_behind = state.backlog_until.is_some() || state.next_due.is_some_and(|due| due <= now);
-        let is_spared = state.circuit.is_open() || state.circuit.is_paused(now);
+        let has_backlog = state.backlog_until.is_some() || state.next_due.is_some_and(|due| due <= now);
+        let is_throttled = state.circuit.is_open() || state.circuit.is_paused(now);
         // With a rate limit, half a second's worth: what is brought must not take longer to send than fresh events may wait.
         let rated = state.settings.rate.map_or(usize::MAX, |rate| rate.per_second as usize);
-        match (state.settings.is_disabled, is_behind || is_spared) {
+        match (state.settings.is_disabled, has_backlog || is_throttled) {
             (true, _) => usize::MAX,
             (false, true) => 0,
             (false, false) => state.concurrency().min(rated).div_ceil(2).saturating_sub(state.permits_out),

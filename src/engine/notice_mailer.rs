@@ -155,8 +155,8 @@ impl NoticeMailer {
                 if let Some(post) = &self.settings {
                     post.mailer.close_idle().await;
                 }
-                let rested = self.progress.cooling_down.values().min().copied();
-                [closes_at, rested].into_iter().flatten().fold(now.plus(self.every), Timestamp::min)
+                let cooled_down_at = self.progress.cooling_down.values().min().copied();
+                [closes_at, cooled_down_at].into_iter().flatten().fold(now.plus(self.every), Timestamp::min)
             }
             Err(error) => {
                 tracing::warn!(%error, "could not take notices to mail");

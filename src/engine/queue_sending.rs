@@ -30,7 +30,7 @@ impl EndpointQueues {
         report: Option<SendResult>,
         now: Timestamp,
     ) {
-        let (change, look_at) = queue.finish_request(leave, report, now);
+        let (change, next_check_at) = queue.finish_request(leave, report, now);
         self.wake_queues(queue.release_slot(leave, now), now);
         if change == CircuitTransition::Recovered {
             let recovered = (queue.endpoint, report.map_or(now, |report| report.ended_at));
@@ -40,7 +40,7 @@ impl EndpointQueues {
         if change != CircuitTransition::Unchanged {
             let _ = self.ready.send(queue.clone());
         }
-        if let Some(due) = look_at {
+        if let Some(due) = next_check_at {
             self.put_due(queue, due);
             self.refills.notify_one();
         }
@@ -82,7 +82,7 @@ impl EndpointQueues {
 
     /// Returns how many endpoints are paused, and how many circuit breakers are open.
     pub(super) fn throttled_counts(&self, now: Timestamp) -> (usize, usize) {
-        let spared = self.all().into_iter().map(|queue| queue.throttle_state(now));
-        spared.fold((0, 0), |(paused, open), one| (paused + usize::from(one.0), open + usize::from(one.1)))
+        let throttled = self.all().into_iter().map(|queue| queue.throttle_state(now));
+        throttled.fold((0, 0), |(paused, open), one| (paused + usize::from(one.0), open + usize::from(one.1)))
     }
 }

@@ -85,8 +85,8 @@ mod tests {
     #[test]
     fn due_timers_fire_once_and_the_others_stay_set() {
         let alarm = TimerQueue::default();
-        for (wakes_at, number) in [(30, 3), (10, 1), (20, 2)] {
-            assert_eq!(alarm.set(at(wakes_at), queue(number), at(0)), at(wakes_at));
+        for (timer_at, number) in [(30, 3), (10, 1), (20, 2)] {
+            assert_eq!(alarm.set(at(timer_at), queue(number), at(0)), at(timer_at));
         }
         assert!(!alarm.is_due(at(9)) && alarm.take_due(at(9)).is_empty());
         assert!(alarm.is_due(at(20)));

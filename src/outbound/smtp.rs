@@ -135,10 +135,10 @@ impl SmtpMailer {
             Err(words) => return SendMailResult::Refused(words),
         };
         let mut open = self.open.lock().await;
-        let rested = open.take().filter(|open| open.used_at.elapsed() < IDLE_MAX);
+        let idle = open.take().filter(|open| open.used_at.elapsed() < IDLE_MAX);
         let sending = async {
-            let mut ended = match rested {
-                Some(rested) => self.exchange(rested.connection, &message).await,
+            let mut ended = match idle {
+                Some(idle) => self.exchange(idle.connection, &message).await,
                 None => (Err(MailError::Stale(String::new())), None),
             };
             if let (Err(MailError::Stale(_)), _) = ended {

@@ -155,11 +155,11 @@ impl Service {
         endpoint: EndpointId,
         settle: AvailabilityChange,
     ) -> Result<(), Error> {
-        let settled = self
+        let applied = self
             .delivery_store
             .apply_to_waiting(endpoint, settle, APPLIED_AT_ONCE_MAX, self.clock.now())
             .await?;
-        if settled >= APPLIED_AT_ONCE_MAX {
+        if applied >= APPLIED_AT_ONCE_MAX {
             self.permits.endpoint_changed(endpoint);
         }
         self.publish_update(|| LiveUpdate::endpoint(app, endpoint));

@@ -111,7 +111,7 @@ impl Retired {
         found
             .filter(|(name, _)| !self.exempts(path, name))
             .map(|(name, instead)| {
-                format!("{path}:{}: `{name}` is retired: write {instead}", line_of(text, name))
+                format!("{path}:{}: `{name}` is retired: write {instead}", line_number(text, name))
             })
             .collect()
     }
@@ -188,7 +188,7 @@ fn declared(text: &str) -> BTreeSet<String> {
 }
 
 /// The first line with a name, for the message.
-fn line_of(text: &str, name: &str) -> usize {
+fn line_number(text: &str, name: &str) -> usize {
     let has = |line: &str| has_word(line, name) || words(line).contains(&format!(" {name}"));
     text.lines().position(has).map_or(0, |line| line + 1)
 }

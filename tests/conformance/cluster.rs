@@ -147,20 +147,20 @@ pub(crate) async fn queues_are_found_with_their_earliest_due_time(mut stage: Fix
 
 pub(crate) async fn endpoints_with_an_unapplied_state_are_found(mut stage: Fixture) {
     let (off, held_on) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
-    let (gone, settled) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
+    let (gone, applied) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
     for endpoint in [stage.endpoint, off, gone] {
         let new = stage.draft(&[endpoint]);
         stage.publish(new).await;
     }
-    for endpoint in [held_on, settled] {
+    for endpoint in [held_on, applied] {
         stage.held_at_creation(endpoint).await;
     }
     stage.set_availability(off, Some(WaitingWhenDisabled::Held)).await;
-    stage.set_availability(settled, Some(WaitingWhenDisabled::Held)).await;
+    stage.set_availability(applied, Some(WaitingWhenDisabled::Held)).await;
     stage.store().remove_endpoint(gone, NOW, None).await.unwrap();
-    let mut unsettled = stage.store().endpoints_to_apply().await.unwrap();
-    unsettled.sort();
-    assert_eq!(unsettled, [off, held_on, gone]);
+    let mut unfinished = stage.store().endpoints_to_apply().await.unwrap();
+    unfinished.sort();
+    assert_eq!(unfinished, [off, held_on, gone]);
 }
 
 /// Publishes `count` events to the stage's endpoint in calls of a thousand.

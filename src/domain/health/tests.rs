@@ -282,10 +282,10 @@ proptest! {
         };
         let mut health = Health::default();
         health.evaluate(&windows, &contract, START);
-        let settled = health.state();
+        let state_before = health.state();
         for _ in 0..3 {
             health.evaluate(&windows, &contract, START);
-            prop_assert_eq!(health.state(), settled);
+            prop_assert_eq!(health.state(), state_before);
         }
         let mut other = Health { degraded_since: Some(START), ..Health::default() };
         other.evaluate(&windows, &contract, START);

@@ -77,8 +77,8 @@ impl<'a> Rebalancer<'a> {
         let known_to_all = self.others(view).map(|node| node.config_version).min().unwrap_or(i64::MAX);
         let asked: Vec<EndpointId> = {
             let doubts = shared.unconfirmed();
-            let settled = doubts.iter().filter(|(_, version)| **version <= known_to_all);
-            settled.map(|(endpoint, _)| *endpoint).collect()
+            let confirmed = doubts.iter().filter(|(_, version)| **version <= known_to_all);
+            confirmed.map(|(endpoint, _)| *endpoint).collect()
         };
         let epoch = shared.node_state().epoch();
         for some in asked.chunks(CONFIRMATIONS_MAX) {

@@ -282,12 +282,12 @@ async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
     town.state().failing.push(failing.id());
     node.put(&failing);
     node.link.delay_ms.store(700, SeqCst);
-    let is_spared = || node.queues.queue(failing.id()).throttle_state(town.clock.now()).1;
+    let is_throttled = || node.queues.queue(failing.id()).throttle_state(town.clock.now()).1;
     while node.node_state().ownership(0) != ShardOwnership::Local {
         sleep(Duration::from_millis(10)).await;
         assert!(town.clock.monotonic() < Monotonic::from_millis(10_000), "it never arrives");
     }
-    assert!(is_spared(), "it is probed before anything else is sent to it");
+    assert!(is_throttled(), "it is probed before anything else is sent to it");
 }
 
 #[tokio::test(start_paused = true)]

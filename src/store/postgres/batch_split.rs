@@ -21,7 +21,7 @@ pub(super) fn split_batch(
     batch: Vec<Box<dyn Command>>,
     unwell: &BTreeSet<EndpointId>,
 ) -> Vec<Vec<Box<dyn Command>>> {
-    let (hot, cold): (Vec<_>, Vec<_>) = batch.into_iter().partition(|work| work.takes_row_locks());
+    let (row_locking, global): (Vec<_>, Vec<_>) = batch.into_iter().partition(|work| work.takes_row_locks());
     let (mut failed, mut taken) = (BTreeSet::new(), HashSet::new());
     let mut is_slow = |work: &dyn Command| match work.kind() {
         CommandKind::Accept if taken.is_empty() => false,
@@ -42,10 +42,10 @@ pub(super) fn split_batch(
         }
         CommandKind::Other => false,
     };
-    let hot: Vec<_> = hot.into_iter().map(|work| (is_slow(work.as_ref()), work)).collect();
-    let any_is_slow = hot.iter().any(|(is_slow, _)| *is_slow);
+    let row_locking: Vec<_> = row_locking.into_iter().map(|work| (is_slow(work.as_ref()), work)).collect();
+    let any_is_slow = row_locking.iter().any(|(is_slow, _)| *is_slow);
     let is_quick = |(is_slow, work): &(bool, Box<dyn Command>)| !is_slow && work.kind() != CommandKind::Other;
-    let (quick, rest): (Vec<_>, Vec<_>) = hot.into_iter().partition(is_quick);
+    let (quick, rest): (Vec<_>, Vec<_>) = row_locking.into_iter().partition(is_quick);
     let mut part: Vec<_> = quick.into_iter().map(|(_, work)| work).collect();
     let (mut parts, mut count) = (Vec::new(), 0);
     if any_is_slow {
@@ -59,7 +59,7 @@ pub(super) fn split_batch(
             count = 0;
         }
     }
-    parts.extend([part, cold]);
+    parts.extend([part, global]);
     parts.retain(|part| !part.is_empty());
     parts
 }
@@ -78,25 +78,25 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct TestCommand {
         kind: CommandKind,
-        is_hot: bool,
+        takes_row_locks: bool,
         key: Option<u8>,
     }
 
-    const EVENT: TestCommand = hot(CommandKind::Accept);
-    const IN_LINE: TestCommand = hot(CommandKind::NeedsQueueLock);
-    const REFILL: TestCommand = hot(CommandKind::Other);
-    const COLD: TestCommand = TestCommand { is_hot: false, ..REFILL };
+    const EVENT: TestCommand = row_locking(CommandKind::Accept);
+    const IN_LINE: TestCommand = row_locking(CommandKind::NeedsQueueLock);
+    const REFILL: TestCommand = row_locking(CommandKind::Other);
+    const COLD: TestCommand = TestCommand { takes_row_locks: false, ..REFILL };
 
-    const fn hot(kind: CommandKind) -> TestCommand {
-        TestCommand { kind, is_hot: true, key: None }
+    const fn row_locking(kind: CommandKind) -> TestCommand {
+        TestCommand { kind, takes_row_locks: true, key: None }
     }
 
     fn ok(endpoint: i64) -> TestCommand {
-        hot(CommandKind::Success(EndpointId::from_i64(endpoint)))
+        row_locking(CommandKind::Success(EndpointId::from_i64(endpoint)))
     }
 
     fn failed(endpoint: i64) -> TestCommand {
-        hot(CommandKind::Failure(EndpointId::from_i64(endpoint)))
+        row_locking(CommandKind::Failure(EndpointId::from_i64(endpoint)))
     }
 
     impl Command for TestCommand {
@@ -105,7 +105,7 @@ mod tests {
         }
 
         fn takes_row_locks(&self) -> bool {
-            self.is_hot
+            self.takes_row_locks
         }
 
         fn kind(&self) -> CommandKind {
@@ -132,7 +132,7 @@ mod tests {
         let unwell = unwell.iter().copied().map(EndpointId::from_i64).collect();
         let command = |work: &dyn Command| {
             let key = work.keys().first().map(|key| key.0[0]);
-            TestCommand { kind: work.kind(), is_hot: work.takes_row_locks(), key }
+            TestCommand { kind: work.kind(), takes_row_locks: work.takes_row_locks(), key }
         };
         split_batch(batch.collect(), &unwell)
             .iter()

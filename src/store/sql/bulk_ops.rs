@@ -106,8 +106,8 @@ impl RecordResult {
 
     /// Sets its result: `None` where the delivery was not leased any more.
     pub(in crate::store) fn set_result(&mut self, delivery: Option<Delivery>) {
-        let plainly =
+        let as_simple =
             |delivery| RecordedResult { delivery, disabled: None, woken: Vec::new(), health_changed: false };
-        self.recorded = delivery.map(plainly);
+        self.recorded = delivery.map(as_simple);
     }
 }

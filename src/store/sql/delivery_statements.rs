@@ -268,14 +268,14 @@ pub(super) fn replay(
 ) -> Result<ActionResult> {
     let ReplayAs { as_new, give_up_at, is_alone } = *again;
     let (from, switch) = (delivery.state, availability_of(tx, delivery.endpoint)?);
-    let hurry = |mut delivery: Delivery| {
+    let mark_manual = |mut delivery: Delivery| {
         if is_alone {
             delivery.mark_manual();
         }
         delivery
     };
     if from == DeliveryState::Delivered {
-        return Ok(match delivery.replay_as(as_new, give_up_at, switch, now).map(hurry) {
+        return Ok(match delivery.replay_as(as_new, give_up_at, switch, now).map(mark_manual) {
             Ok(made) => {
                 tx.insert_delivery(&made)?;
                 ActionResult::Made(made)
@@ -286,7 +286,7 @@ pub(super) fn replay(
     if let Err(refusal) = delivery.replay(give_up_at, switch, now) {
         return Ok(ActionResult::Refused(refusal));
     }
-    delivery = hurry(delivery);
+    delivery = mark_manual(delivery);
     update_delivery(tx, from, &mut delivery, now, woken)?;
     Ok(ActionResult::Done(delivery))
 }

@@ -95,10 +95,10 @@ pub(super) fn endpoints_to_apply(connection: &dyn Sql) -> Result<Vec<EndpointId>
     let off = |endpoint: EndpointId| -> Result<i64> {
         Ok(connection.one(switch, params![endpoint], |row| row.get(0))?.unwrap_or(2))
     };
-    let mut unsettled = Vec::new();
+    let mut unfinished = Vec::new();
     for (endpoint, _) in all_queues(connection)? {
         if off(endpoint)? > 0 {
-            unsettled.push(endpoint);
+            unfinished.push(endpoint);
         }
     }
     let holding: Vec<EndpointId> = connection.all(
@@ -113,11 +113,11 @@ pub(super) fn endpoints_to_apply(connection: &dyn Sql) -> Result<Vec<EndpointId>
     )?;
     for endpoint in holding {
         if off(endpoint)? != 1 {
-            unsettled.push(endpoint);
+            unfinished.push(endpoint);
         }
     }
-    unsettled.extend(ordering::unskipped(connection)?);
-    Ok(unsettled)
+    unfinished.extend(ordering::unskipped(connection)?);
+    Ok(unfinished)
 }
 
 /// A node that has not seen yet that an app is gone may still accept events for it, so nothing is removed before all nodes

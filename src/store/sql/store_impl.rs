@@ -147,14 +147,14 @@ impl<D: Backend> DeliveryStore for D {
     ) -> Reply<'_, usize> {
         let reply = self.write_then(
             move |tx| delivery_statements::apply_to_waiting(tx, endpoint, settle, most, now),
-            move |settled, after| {
-                if settled.is_released {
+            move |outcome, after| {
+                if outcome.is_released {
                     after.waiting.push((endpoint, now));
                 }
-                after.live_updates.extend(settled.app.map(|app| LiveUpdate::deliveries(app, endpoint)));
+                after.live_updates.extend(outcome.app.map(|app| LiveUpdate::deliveries(app, endpoint)));
             },
         );
-        Box::pin(async move { reply.await.map(|settled| settled.count) })
+        Box::pin(async move { reply.await.map(|outcome| outcome.count) })
     }
 
     fn erase_data(&self, app: AppId, event: EventId, entry: Option<AuditEntry>) -> Reply<'_, bool> {

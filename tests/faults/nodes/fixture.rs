@@ -301,11 +301,11 @@ impl ClusterFixture {
         while begun.elapsed() < SETTLED_WITHIN && self.count("deliveries_open WHERE state < 4").await > 0 {
             tokio::time::sleep(QUERY_INTERVAL).await;
         }
-        let settled = begun.elapsed();
+        let applied = begun.elapsed();
         let rows = dump_database(&self.server);
         let figures = DeliveryFigures::of(&self.producers.sent(), &self.receiver.receipts(), &rows);
         let totals = Violations::of(&self.receiver, &self.server);
-        let mut verdict = FaultOutcome::new(fault, &self.before, &figures, totals, settled);
+        let mut verdict = FaultOutcome::new(fault, &self.before, &figures, totals, applied);
         if !self.wires.is_empty() {
             // The server numbers the statements of a transaction; in one with several statements the first writes no
             // event.

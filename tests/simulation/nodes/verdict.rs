@@ -193,8 +193,8 @@ fn count_duplicates(town: &NodesEnv, dials: &[SentRequest]) -> usize {
 
 /// Whether its sender did not know yet that the store had lost what it wrote.
 fn is_unknowing(town: &NodesEnv, dial: &SentRequest) -> bool {
-    let is_behind = |loss: &Loss| loss.at < dial.called_at && loss.forgotten.contains(&dial.epoch);
-    town.journal().losses.iter().any(is_behind)
+    let has_backlog = |loss: &Loss| loss.at < dial.called_at && loss.forgotten.contains(&dial.epoch);
+    town.journal().losses.iter().any(has_backlog)
 }
 
 /// Checks that no window of time holds more requests than the rate allows, from all senders together. A wall clock that is
