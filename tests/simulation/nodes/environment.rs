@@ -127,7 +127,7 @@ impl NodesEnv {
             is_dangerous: false,
             rng: Rng::with_seed(plan.seed ^ 0x746f_776e),
         };
-        let town = Arc::new(Self {
+        let env = Arc::new(Self {
             plan,
             sabotage,
             file: OnceLock::new(),
@@ -135,16 +135,15 @@ impl NodesEnv {
             journal: Mutex::default(),
         });
         // The town owns the file, so the file must not own the town.
-        let (here, there) = (Arc::downgrade(&town), Arc::downgrade(&town));
+        let (here, there) = (Arc::downgrade(&env), Arc::downgrade(&env));
         let wire = move |tx: &Connection, epoch| {
-            here.upgrade().map_or(LinkFault::Cut, |town| town.transaction_fate(tx, epoch))
+            here.upgrade().map_or(LinkFault::Cut, |env| env.transaction_fate(tx, epoch))
         };
-        let clock =
-            move || there.upgrade().map_or(Timestamp::from_millis(START), |town| at(town.state().now));
+        let clock = move || there.upgrade().map_or(Timestamp::from_millis(START), |env| at(env.state().now));
         let file = SharedFile::over(Arc::new(wire), Arc::new(clock)).unwrap();
         witness::install(&file.connection());
-        let _ = town.file.set(file);
-        town
+        let _ = env.file.set(file);
+        env
     }
 
     pub(crate) fn file(&self) -> &Arc<SharedFile> {

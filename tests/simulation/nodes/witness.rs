@@ -106,8 +106,8 @@ pub(crate) fn note_shard(file: &Connection, endpoint: EndpointId) {
 }
 
 /// Reports the violations that were noted since.
-pub(crate) fn report(town: &NodesEnv) {
-    let file = town.file().connection();
+pub(crate) fn report(env: &NodesEnv) {
+    let file = env.file().connection();
     let mut sql = file.prepare_cached("DELETE FROM broken RETURNING rule, what").unwrap();
     let violations =
         sql.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))).unwrap();
@@ -119,6 +119,6 @@ pub(crate) fn report(town: &NodesEnv) {
             "fence" => Promise::Fence,
             _ => Promise::Place,
         };
-        town.complain(promise, what);
+        env.complain(promise, what);
     }
 }

@@ -104,9 +104,9 @@ pub(super) struct FakeNode {
 }
 
 impl FakeNode {
-    pub(super) fn to(town: &Arc<FakeCluster>) -> Arc<Self> {
+    pub(super) fn to(cluster: &Arc<FakeCluster>) -> Arc<Self> {
         let (is_cut, delay_ms) = (AtomicBool::new(false), AtomicU64::new(0));
-        Arc::new(Self { cluster: town.clone(), epoch: AtomicI64::new(0), is_cut, delay_ms })
+        Arc::new(Self { cluster: cluster.clone(), epoch: AtomicI64::new(0), is_cut, delay_ms })
     }
 
     fn answer<'a, T: Send + 'a>(
