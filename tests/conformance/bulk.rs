@@ -76,7 +76,7 @@ fn contract() -> Arc<Contract> {
 
 /// The stage of a case, with the same ids on every store; the last endpoint is ordered.
 struct BulkCase {
-    stage: Fixture,
+    fixture: Fixture,
     endpoints: Vec<EndpointId>,
     leased: Vec<Option<LeasedDelivery>>,
     deliveries: Vec<DeliveryId>,
@@ -84,36 +84,36 @@ struct BulkCase {
 
 impl BulkCase {
     async fn new(shared: &SharedStore) -> Self {
-        let mut stage = Fixture::new(Box::new(shared.clone())).await;
-        let mut endpoints = vec![stage.endpoint];
+        let mut fixture = Fixture::new(Box::new(shared.clone())).await;
+        let mut endpoints = vec![fixture.endpoint];
         for _ in 1..ENDPOINTS {
-            endpoints.push(stage.new_endpoint(stage.app).await);
+            endpoints.push(fixture.new_endpoint(fixture.app).await);
         }
-        let mut record = stage.store().endpoint(endpoints[ENDPOINTS - 1]).await.unwrap().unwrap();
+        let mut record = fixture.store().endpoint(endpoints[ENDPOINTS - 1]).await.unwrap().unwrap();
         (record.settings.ordered, record.revision) = (OrderingMode::Key, 2);
-        assert!(stage.store().change_endpoint(record, None).await.unwrap());
-        let mut play = Self { stage, endpoints, leased: vec![], deliveries: vec![] };
+        assert!(fixture.store().change_endpoint(record, None).await.unwrap());
+        let mut play = Self { fixture, endpoints, leased: vec![], deliveries: vec![] };
         for number in 0..LEASED_COUNT {
             let new = play.event((0, number, 0));
-            play.stage.accept(new).await;
+            play.fixture.accept(new).await;
         }
-        let mut leased = play.stage.recorder.take_leased();
+        let mut leased = play.fixture.recorder.take_leased();
         leased.sort_by_key(|leased| leased.delivery.id);
         play.deliveries = leased.iter().map(|leased| leased.delivery.id).collect();
         play.leased = leased.into_iter().map(Some).collect();
-        play.stage.recorder.take_waiting();
+        play.fixture.recorder.take_waiting();
         play
     }
 
     fn event(&mut self, (what, which, how): Draw) -> NewEvent {
         let place = usize::from(which) % ENDPOINTS;
-        let mut new = self.stage.draft(&[self.endpoints[place]]);
+        let mut new = self.fixture.draft(&[self.endpoints[place]]);
         Arc::get_mut(&mut new.event).unwrap().event_type = format!("payment.{}", how % 3);
         if what & 1 == 1 {
-            new.dedup.push(self.stage.dedup(DedupSpace::EventId, &(which % 5).to_string()));
+            new.dedup.push(self.fixture.dedup(DedupSpace::EventId, &(which % 5).to_string()));
         }
         if what & 2 == 2 {
-            new.dedup.push(self.stage.dedup(DedupSpace::IdempotencyKey, &(how % 7).to_string()));
+            new.dedup.push(self.fixture.dedup(DedupSpace::IdempotencyKey, &(how % 7).to_string()));
         }
         if !new.dedup.is_empty() {
             new.fingerprint = Fingerprint([how % 3 / 2; 16]);
@@ -125,7 +125,7 @@ impl BulkCase {
         match how % 4 {
             0 | 1 => {
                 new_delivery.delivery.start_in_flight();
-                new_delivery.permit = Some(self.stage.permits.take());
+                new_delivery.permit = Some(self.fixture.permits.take());
             }
             2 if what & 4 == 4 => {
                 new_delivery.delivery.apply_availability(Availability::DisabledHold, after(0))
@@ -159,15 +159,15 @@ impl BulkCase {
             (what & 8 == 8).then_some(HealthSample { adjusted_time: Duration::from_secs(5), paused: None });
         let (disable, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
         let record = DeliveryResult { leased, attempts, verdict, disable, health_sample, ended_at, contract };
-        self.stage.store().record_result(record);
+        self.fixture.store().record_result(record);
     }
 }
 
 /// Rolls up all statistics; returns the endpoints whose health must be checked.
-async fn roll_up(stage: &Fixture) -> String {
+async fn roll_up(fixture: &Fixture) -> String {
     let mut candidates = vec![];
     loop {
-        let rolled_up = stage.store().roll_up(Duration::from_secs(5), after(1000)).await.unwrap();
+        let rolled_up = fixture.store().roll_up(Duration::from_secs(5), after(1000)).await.unwrap();
         candidates.extend(rolled_up.candidates);
         if !rolled_up.has_more {
             return format!("{candidates:?}\n");
@@ -194,14 +194,14 @@ fn is_manual((what, ..): Draw) -> bool {
 /// Runs a case as one batch or one by one; returns the answers, the listener's calls, and the rows.
 async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_batch: bool) -> [String; 3] {
     let mut play = BulkCase::new(shared).await;
-    let store = play.stage.shared_store();
+    let store = play.fixture.shared_store();
     if is_batch {
-        play.stage.recorder.gate.shut();
+        play.fixture.recorder.gate.shut();
     }
-    let before = play.stage.one_event();
+    let before = play.fixture.one_event();
     let blocking = store.accept(vec![before]);
     if is_batch {
-        play.stage.recorder.gate.wait_for_the_store();
+        play.fixture.recorder.gate.wait_for_the_store();
     } else {
         store.flush().await.unwrap();
     }
@@ -217,7 +217,7 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
     let (mut asked, mut filled, mut back) = (vec![], vec![], vec![]);
     let cancel = |play: &BulkCase, which: u8| {
         let delivery = play.deliveries[usize::from(which) % play.deliveries.len()];
-        store.act(play.stage.app, delivery, DeliveryAction::Cancel, after(90), None)
+        store.act(play.fixture.app, delivery, DeliveryAction::Cancel, after(90), None)
     };
     for draw in first.iter().copied().filter(|draw| is_batch || !is_manual(*draw)) {
         let (what, which, how) = draw;
@@ -229,7 +229,7 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
                 let (queues, step) = (0..=usize::from(how / 4 % 3), usize::from(how >> 6));
                 let queue = |n| play.endpoints[(place + n * step) % ENDPOINTS];
                 let wants =
-                    queues.map(|n| play.stage.refill_request(queue(n), usize::from(how % 4))).collect();
+                    queues.map(|n| play.fixture.refill_request(queue(n), usize::from(how % 4))).collect();
                 filled.push(store.lease_due(wants, after(100)));
             }
             7 => back.extend(play.take(which).map(|leased| store.release(vec![leased], after(80)))),
@@ -252,7 +252,7 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
             store.flush().await.unwrap();
         }
     }
-    play.stage.recorder.gate.open();
+    play.fixture.recorder.gate.open();
     blocking.await.unwrap();
     let mut said = String::new();
     for answer in answers.into_iter().flatten() {
@@ -267,67 +267,67 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
     for answer in back {
         answer.await.unwrap();
     }
-    play.stage.wait_until_idle().await;
-    said += &roll_up(&play.stage).await;
+    play.fixture.wait_until_idle().await;
+    said += &roll_up(&play.fixture).await;
     // The results of deliveries still leased add to rows that exist by now.
     for which in 0..LEASED_COUNT {
         play.record((8, which, which));
     }
-    play.stage.wait_until_idle().await;
-    said += &roll_up(&play.stage).await;
+    play.fixture.wait_until_idle().await;
+    said += &roll_up(&play.fixture).await;
     let mut leased: Vec<_> =
-        play.stage.recorder.take_leased().into_iter().map(|one| (one.delivery, one.due)).collect();
+        play.fixture.recorder.take_leased().into_iter().map(|one| (one.delivery, one.due)).collect();
     leased.sort_by_key(|(delivery, _)| delivery.id);
-    let mut waiting = play.stage.recorder.take_waiting();
+    let mut waiting = play.fixture.recorder.take_waiting();
     waiting.sort();
     [said, format!("{leased:#?} {waiting:#?}"), rows(shared)]
 }
 
 /// Calls `ask` while the store is held at an earlier commit, so that all its commands form one batch.
-async fn in_one_batch<T>(stage: &mut Fixture, ask: impl FnOnce(&mut Fixture) -> T) -> T {
-    stage.recorder.gate.shut();
-    let (store, before) = (stage.shared_store(), stage.one_event());
+async fn in_one_batch<T>(fixture: &mut Fixture, ask: impl FnOnce(&mut Fixture) -> T) -> T {
+    fixture.recorder.gate.shut();
+    let (store, before) = (fixture.shared_store(), fixture.one_event());
     let blocking = store.accept(vec![before]);
-    stage.recorder.gate.wait_for_the_store();
-    let asked = ask(stage);
-    stage.recorder.gate.open();
+    fixture.recorder.gate.wait_for_the_store();
+    let asked = ask(fixture);
+    fixture.recorder.gate.open();
     blocking.await.unwrap();
     asked
 }
 
-async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage: Fixture) {
-    let [first, second] = [stage.leased().await, stage.leased().await];
-    let (ended, store) = (first.delivery.id, stage.shared_store());
-    let asked = in_one_batch(&mut stage, |stage| {
+async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut fixture: Fixture) {
+    let [first, second] = [fixture.leased().await, fixture.leased().await];
+    let (ended, store) = (first.delivery.id, fixture.shared_store());
+    let asked = in_one_batch(&mut fixture, |fixture| {
         for leased in [first, second] {
             let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
             let (disable, health_sample, contract, ended_at) = (None, None, None, after(1));
             let record =
                 DeliveryResult { leased, attempts, verdict, disable, health_sample, ended_at, contract };
-            stage.store().record_result(record);
+            fixture.store().record_result(record);
         }
-        store.act(stage.app, ended, DeliveryAction::Cancel, after(2), None)
+        store.act(fixture.app, ended, DeliveryAction::Cancel, after(2), None)
     });
     let asked = asked.await.await.unwrap();
     let refused = TransitionError::WrongState { state: DeliveryState::Delivered, verb: "cancelled" };
     assert_eq!(asked, ActionResult::Refused(refused));
-    assert_eq!(stage.history(ended).await.len(), 1);
+    assert_eq!(fixture.history(ended).await.len(), 1);
 }
 
-async fn a_repeated_event_takes_no_key_and_delays_no_other(mut stage: Fixture) {
-    let [known, new, other] = ["known", "new", "other"].map(|key| stage.dedup(DedupSpace::EventId, key));
-    let mut keyed = |keys: &[DedupKey]| NewEvent { dedup: keys.to_vec(), ..stage.one_event() };
+async fn a_repeated_event_takes_no_key_and_delays_no_other(mut fixture: Fixture) {
+    let [known, new, other] = ["known", "new", "other"].map(|key| fixture.dedup(DedupSpace::EventId, key));
+    let mut keyed = |keys: &[DedupKey]| NewEvent { dedup: keys.to_vec(), ..fixture.one_event() };
     let (stored, again, beside, later) =
         (keyed(&[known]), keyed(&[new, known]), keyed(&[other]), keyed(&[new]));
     let id = stored.event.id;
-    assert_eq!(stage.accept(stored).await, Accepted::New);
-    let store = stage.shared_store();
-    let both = in_one_batch(&mut stage, |_| [store.accept(vec![again]), store.accept(vec![beside])]);
+    assert_eq!(fixture.accept(stored).await, Accepted::New);
+    let store = fixture.shared_store();
+    let both = in_one_batch(&mut fixture, |_| [store.accept(vec![again]), store.accept(vec![beside])]);
     let [again, beside] = both.await;
     let again = again.await.unwrap();
     assert!(matches!(&again[..], [Accepted::Repeated { event, .. }] if event.id == id), "{again:?}");
     assert_eq!(beside.await.unwrap(), [Accepted::New]);
-    assert_eq!(stage.accept(later).await, Accepted::New, "its key was left to others");
+    assert_eq!(fixture.accept(later).await, Accepted::New, "its key was left to others");
 }
 
 #[test]

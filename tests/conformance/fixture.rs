@@ -57,8 +57,10 @@ pub(crate) struct Fixture {
 pub(crate) fn perform<F: Future<Output = ()>>(make: fn() -> Box<dyn Backend>, case: fn(Fixture) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let stage = Fixture::new(make()).await;
-        tokio::time::timeout(Duration::from_mins(1), case(stage)).await.expect("a store that never answers");
+        let fixture = Fixture::new(make()).await;
+        tokio::time::timeout(Duration::from_mins(1), case(fixture))
+            .await
+            .expect("a store that never answers");
     });
 }
 
@@ -69,11 +71,11 @@ impl Fixture {
         let ids = IdSource::new(0, 0);
         let (app, endpoint) = (AppId::from_i64(0), EndpointId::from_i64(0));
         let hands = Arc::default();
-        let mut stage = Self { store: Some(store), backend, recorder, permits: hands, ids, app, endpoint };
-        stage.store().join(NOW).await.unwrap();
-        stage.app = stage.new_app().await;
-        stage.endpoint = stage.new_endpoint(stage.app).await;
-        stage
+        let mut fixture = Self { store: Some(store), backend, recorder, permits: hands, ids, app, endpoint };
+        fixture.store().join(NOW).await.unwrap();
+        fixture.app = fixture.new_app().await;
+        fixture.endpoint = fixture.new_endpoint(fixture.app).await;
+        fixture
     }
 
     /// Opens a second process on the same location, where that is possible.

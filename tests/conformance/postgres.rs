@@ -398,17 +398,17 @@ impl Backend for Wired {
 fn a_refill_reads_only_the_bodies_that_it_keeps() {
     let wire = Arc::new(DatabaseProxy::new(&SERVER.folder));
     block_on(async {
-        let mut stage = Fixture::new(Box::new(Wired(Database::new(), wire.clone()))).await;
+        let mut fixture = Fixture::new(Box::new(Wired(Database::new(), wire.clone()))).await;
         for _ in 0..20 {
-            let mut new = stage.one_event();
+            let mut new = fixture.one_event();
             Arc::get_mut(&mut new.event).unwrap().data = vec![b'1'; 100_000].into();
-            stage.publish(new).await;
+            fixture.publish(new).await;
         }
         let before = wire.answered_bytes();
-        let want = LeaseRequest { bytes_max: 250_000, ..stage.refill_request(stage.endpoint, 20) };
-        stage.store().lease_due(vec![want], after(1)).await.unwrap();
-        stage.wait_until_idle().await;
-        assert_eq!(stage.recorder.take_leased().len(), 2);
+        let want = LeaseRequest { bytes_max: 250_000, ..fixture.refill_request(fixture.endpoint, 20) };
+        fixture.store().lease_due(vec![want], after(1)).await.unwrap();
+        fixture.wait_until_idle().await;
+        assert_eq!(fixture.recorder.take_leased().len(), 2);
         let read = wire.answered_bytes() - before;
         assert!((200_000..300_000).contains(&read), "{read}");
     });

@@ -23,7 +23,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tokio_postgres::{Client, NoTls};
 
 pub(crate) struct TwoNodes {
-    pub(crate) stage: Fixture,
+    pub(crate) fixture: Fixture,
     /// The epoch of the stage's node.
     pub(crate) epoch: i64,
     pub(crate) other: Node,
@@ -106,9 +106,9 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) async fn beside(stage: &Fixture) -> Self {
+    pub(crate) async fn beside(fixture: &Fixture) -> Self {
         let recorder = Arc::new(RecordingListener::default());
-        let store = stage.open_beside(recorder.clone());
+        let store = fixture.open_beside(recorder.clone());
         let epoch = store.join(NOW).await.unwrap().epoch;
         let node = Self { store, recorder, epoch };
         // From now on the node sends heartbeats only when the test does.
@@ -141,11 +141,11 @@ impl Node {
 pub(crate) fn perform<F: Future<Output = ()>>(shared: SharedStore, case: impl FnOnce(TwoNodes) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let stage = Fixture::new(Box::new(shared.clone())).await;
-        let epoch = stage.store().join(NOW).await.unwrap().epoch;
-        stage.store().heartbeat(Heartbeat::default()).await.unwrap();
-        let other = Node::beside(&stage).await;
-        let played = case(TwoNodes { stage, epoch, other, shared });
+        let fixture = Fixture::new(Box::new(shared.clone())).await;
+        let epoch = fixture.store().join(NOW).await.unwrap().epoch;
+        fixture.store().heartbeat(Heartbeat::default()).await.unwrap();
+        let other = Node::beside(&fixture).await;
+        let played = case(TwoNodes { fixture, epoch, other, shared });
         tokio::time::timeout(Duration::from_mins(1), played).await.expect("a store that never answers");
     });
 }
@@ -167,11 +167,11 @@ impl TwoNodes {
 
     /// Has the stage's node take over the other; returns the number of deliveries.
     pub(crate) async fn take_over(&self) -> Option<usize> {
-        self.stage.store().take_over(self.other.epoch, NOW).await.unwrap()
+        self.fixture.store().take_over(self.other.epoch, NOW).await.unwrap()
     }
 
     pub(crate) async fn view(&self) -> ClusterView {
-        self.stage.store().heartbeat(Heartbeat::default()).await.unwrap().expect("a node that lives")
+        self.fixture.store().heartbeat(Heartbeat::default()).await.unwrap().expect("a node that lives")
     }
 
     /// Blocks every transaction that does this from now on, such as `INSERT ON events`, until `let_go`.

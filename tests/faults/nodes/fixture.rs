@@ -87,10 +87,11 @@ impl ClusterFixture {
         let members = vec![started.0, started.1, started.2];
         let producers = Producers::with_timing(Duration::from_secs(1), Duration::from_millis(200));
         let receiver = TestReceiver::start().await;
-        let stage = Self { server, receiver, producers, wires, members, before: DeliveryFigures::default() };
-        stage.create_endpoints().await;
-        stage.follow_all();
-        stage
+        let fixture =
+            Self { server, receiver, producers, wires, members, before: DeliveryFigures::default() };
+        fixture.create_endpoints().await;
+        fixture.follow_all();
+        fixture
     }
 
     /// Creates an endpoint that all nodes send to, one that fails now and then, and one of each kind that only one

@@ -59,26 +59,26 @@ async fn fail_over(is_followed: bool) -> FaultOutcome {
         "postgres:///postgres?host={}&host={}&user=posthaste&target_session_attrs=read-write",
         primary.folder, standby.folder
     );
-    let mut stage = ClusterFixture::on(primary.clone(), [(); 3].map(|()| both.clone()), Vec::new()).await;
-    let load = stage.load().await;
+    let mut fixture = ClusterFixture::on(primary.clone(), [(); 3].map(|()| both.clone()), Vec::new()).await;
+    let load = fixture.load().await;
     if !is_followed {
         configure(&standby, "primary_conninfo = ''");
         wait_until("the standby follows no more", LIMIT, async || is_streaming("0").await).await;
-        stage.some_are_accepted(60).await;
+        fixture.some_are_accepted(60).await;
     }
-    let in_flight = stage.in_flight().await;
-    stage.run_on_server(TestDatabaseServer::crash).await;
-    stage.server = standby;
-    stage.query("SELECT pg_promote()").await;
+    let in_flight = fixture.in_flight().await;
+    fixture.run_on_server(TestDatabaseServer::crash).await;
+    fixture.server = standby;
+    fixture.query("SELECT pg_promote()").await;
     let promoted_at = Instant::now();
-    stage.all_are_back().await;
+    fixture.all_are_back().await;
     let back = promoted_at.elapsed();
-    stage.some_are_accepted(60).await;
-    for member in &stage.members {
+    fixture.some_are_accepted(60).await;
+    for member in &fixture.members {
         let has_said_so = member.node.log().contains("it lost some that it had confirmed");
         assert!(!(has_said_so && is_followed), "{}", member.node.log());
     }
-    stage.verdict("a promoted standby", load).await.in_flight(in_flight).back(back)
+    fixture.verdict("a promoted standby", load).await.in_flight(in_flight).back(back)
 }
 
 fn configure(server: &TestDatabaseServer, setting: &str) {
