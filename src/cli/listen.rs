@@ -141,7 +141,7 @@ async fn listen(args: ListenArgs, stop: ShutdownHandle, stopping: Shutdown) -> a
     let what =
         if verifier.secrets.is_empty() { "verifying nothing: no secret was given" } else { "verifying" };
     eprintln!("listening on http://{address}/ ({what}, contract {})", verifier.contract.name);
-    let desk = Arc::new(ListenState {
+    let state = Arc::new(ListenState {
         verifier,
         answers: StatusRules::new(args.status),
         delay: args.delay,
@@ -153,14 +153,15 @@ async fn listen(args: ListenArgs, stop: ShutdownHandle, stopping: Shutdown) -> a
         answered: AtomicU64::new(0),
         stop,
     });
-    let router = Router::new().fallback(receive).with_state(desk.clone());
+    let router = Router::new().fallback(receive).with_state(state.clone());
     let limits = ServerLimits { connections_max: CONNECTIONS_MAX, ..ServerLimits::default() };
     let patience = async {
         stopping.graceful().await;
         tokio::time::timeout(STOP_TIMEOUT, stopping.forced()).await.ok();
     };
     server::serve(vec![listener], router, limits, stopping.graceful(), patience).await;
-    let (received, verified) = (desk.received.load(Ordering::Relaxed), desk.verified.load(Ordering::Relaxed));
+    let (received, verified) =
+        (state.received.load(Ordering::Relaxed), state.verified.load(Ordering::Relaxed));
     eprintln!("received: {received}, verified: {verified}");
     match temporary {
         None => Ok(ExitCode::SUCCESS),
@@ -168,16 +169,16 @@ async fn listen(args: ListenArgs, stop: ShutdownHandle, stopping: Shutdown) -> a
     }
 }
 
-async fn receive(State(desk): State<Arc<ListenState>>, request: Request) -> Response {
+async fn receive(State(state): State<Arc<ListenState>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
         eprintln!("refused a body that broke off, or has more than {BODY_BYTES_MAX} bytes");
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
-    let before = desk.received.fetch_add(1, Ordering::Relaxed);
-    if desk.count_max.is_some_and(|most| before >= most) {
+    let before = state.received.fetch_add(1, Ordering::Relaxed);
+    if state.count_max.is_some_and(|most| before >= most) {
         // Enough have come; earlier ones are still being answered.
-        desk.received.fetch_sub(1, Ordering::Relaxed);
+        state.received.fetch_sub(1, Ordering::Relaxed);
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
@@ -185,28 +186,28 @@ async fn receive(State(desk): State<Arc<ListenState>>, request: Request) -> Resp
         parts.headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect();
     let now = SystemClock.now();
     let received = IncomingRequest { headers: &headers, body: &body };
-    let finding = (!desk.verifier.secrets.is_empty()).then(|| desk.verifier.verify(&received, now));
+    let finding = (!state.verifier.secrets.is_empty()).then(|| state.verifier.verify(&received, now));
     let is_genuine = finding.as_ref().is_none_or(|finding| finding.verified.is_ok());
-    desk.verified.fetch_add(u64::from(finding.is_some() && is_genuine), Ordering::Relaxed);
+    state.verified.fetch_add(u64::from(finding.is_some() && is_genuine), Ordering::Relaxed);
     let usual = if is_genuine { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
-    let status = desk.answers.next(parts.uri.path()).unwrap_or(usual);
+    let status = state.answers.next(parts.uri.path()).unwrap_or(usual);
     let shown =
         render_request::RequestView { at: now, method: &parts.method, uri: &parts.uri, received, status };
-    let text = if desk.json {
+    let text = if state.json {
         shown.json_line(finding.as_ref())
     } else {
-        shown.text(&desk.verifier, finding.as_ref())
+        shown.text(&state.verifier, finding.as_ref())
     };
     // A closed terminal is no reason to fail.
     let _ = std::io::stdout().write_all(text.as_bytes());
-    if let Some(delay) = desk.delay {
+    if let Some(delay) = state.delay {
         tokio::time::sleep(delay).await;
     }
-    let answered = desk.answered.fetch_add(1, Ordering::Relaxed) + 1;
-    if desk.count_max == Some(answered) {
-        desk.stop.stop_gracefully();
+    let answered = state.answered.fetch_add(1, Ordering::Relaxed) + 1;
+    if state.count_max == Some(answered) {
+        state.stop.stop_gracefully();
     }
-    (status, Body::from(desk.body.clone())).into_response()
+    (status, Body::from(state.body.clone())).into_response()
 }
 
 /// The result of verifying, if there was a secret to verify with.

@@ -213,12 +213,12 @@ impl NoticeMailer {
         let app = app.ok_or("the app was deleted")?.app();
         let to = app.settings.contact_email.clone().or_else(|| post.operator_email.clone());
         let to = to.ok_or("the app has no contact_email, and operator_email is not set")?;
-        let desk = EmailRenderer {
+        let renderer = EmailRenderer {
             app: &app,
             config_cache: &self.config_cache,
             public_url: post.public_url.as_deref(),
         };
-        let letter = desk.render(notices, to, now).ok_or("there is nothing to tell")?;
+        let letter = renderer.render(notices, to, now).ok_or("there is nothing to tell")?;
         Ok((post, letter))
     }
 

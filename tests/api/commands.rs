@@ -55,17 +55,17 @@ impl CommandLine {
 
     /// Configured with the server and its admin key.
     pub(crate) fn at(world: &TestServer) -> Self {
-        let mut desk = Self::bare();
-        desk.set("POSTHASTE_URL", &format!("http://{}/", world.admin.address));
-        desk.set("POSTHASTE_KEY", ADMIN_KEY);
-        desk
+        let mut cli = Self::bare();
+        cli.set("POSTHASTE_URL", &format!("http://{}/", world.admin.address));
+        cli.set("POSTHASTE_KEY", ADMIN_KEY);
+        cli
     }
 
     /// Configured with the server, its admin key and this app.
     pub(crate) fn in_app(world: &TestServer, app: &TestApp) -> Self {
-        let mut desk = Self::at(world);
-        desk.set("POSTHASTE_APP", &app.id);
-        desk
+        let mut cli = Self::at(world);
+        cli.set("POSTHASTE_APP", &app.id);
+        cli
     }
 
     pub(crate) fn set(&mut self, name: &'static str, value: &str) {
@@ -145,15 +145,15 @@ pub(crate) struct AppSetup {
     pub(crate) app: TestApp,
     pub(crate) endpoint: String,
     pub(crate) receiver: TestReceiver,
-    pub(crate) desk: CommandLine,
+    pub(crate) cli: CommandLine,
 }
 
 impl AppSetup {
     pub(crate) async fn new(world: &TestServer) -> Self {
         let (app, receiver) = (world.app().await, receiver(200).await);
         let endpoint = app.endpoint(&receiver.url(HOOK), json!({})).await;
-        let desk = CommandLine::in_app(world, &app);
-        Self { app, endpoint, receiver, desk }
+        let cli = CommandLine::in_app(world, &app);
+        Self { app, endpoint, receiver, cli }
     }
 
     /// The id of a delivery that arrived.

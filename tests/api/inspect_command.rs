@@ -11,9 +11,9 @@ use serde_json::Value;
 
 /// Runs it with the app's own key.
 async fn run(world: &TestServer, app: &TestApp, args: &[&str]) -> RunOutput {
-    let mut desk = CommandLine::at(world);
-    desk.set("POSTHASTE_KEY", app.api.key.as_deref().unwrap_or_default());
-    desk.run_with(&[&["inspect"], args].concat(), b"").await
+    let mut cli = CommandLine::at(world);
+    cli.set("POSTHASTE_KEY", app.api.key.as_deref().unwrap_or_default());
+    cli.run_with(&[&["inspect"], args].concat(), b"").await
 }
 
 async fn furnished(world: &TestServer, habits: ReceiverBehaviour) -> (TestApp, String, TestReceiver) {

@@ -237,10 +237,10 @@ impl ProcessStart {
     async fn run(self, events: QueueEvents) {
         let (world, life) = (self.world.clone(), self.process.number);
         let made = match self.node_builder().await {
-            Ok(desk) => {
-                let service = desk.service();
+            Ok(builder) => {
+                let service = builder.service();
                 let loaded = service.load_config(None).await.map_err(|error| error.to_string());
-                loaded.map(|_| (Arc::new(service), desk.engine(events, self.engine_parts())))
+                loaded.map(|_| (Arc::new(service), builder.engine(events, self.engine_parts())))
             }
             Err(error) => Err(error),
         };

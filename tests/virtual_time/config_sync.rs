@@ -128,7 +128,7 @@ impl SecondNode {
     async fn start(fixture: &Fixture) -> Self {
         let (node_state, config_cache) = (Arc::<NodeLease>::default(), Arc::<ConfigCache>::default());
         let told = Arc::new(ChangesStore { store: fixture.store.clone(), changes: Mutex::default() });
-        let desk = NodeBuilder {
+        let builder = NodeBuilder {
             config_cache: config_cache.clone(),
             store: fixture.store.clone(),
             cluster: told.clone(),
@@ -137,7 +137,7 @@ impl SecondNode {
             ids: IdGenerator::new(1, 0),
         };
         let hands = Arc::<RecordingPermits>::default();
-        let service = desk.service(hands.clone());
+        let service = builder.service(hands.clone());
         service.load_config(Some("the key of the settings")).await.unwrap();
         let following = service.clone();
         let following =

@@ -240,12 +240,12 @@ async fn start(
     let (store, writer) = store(disk, queues.clone());
     let joined = store.join(clock.now()).await.unwrap();
     let ids = IdGenerator::new(joined.slot, joined.newest_id);
-    let desk =
+    let builder =
         NodeBuilder { config_cache, store: store.clone(), cluster: store.clone(), node_state, clock, ids };
-    let service = desk.service(queues.clone());
+    let service = builder.service(queues.clone());
     service.load_config(None).await.unwrap();
     service.readiness().start_accepting();
-    let engine = Engine { mail_settings: post, ..desk.engine(queues.clone(), events, receiver) };
+    let engine = Engine { mail_settings: post, ..builder.engine(queues.clone(), events, receiver) };
     let (stop, told) = Shutdown::new();
     let engine = tokio::spawn(engine.run(told)).abort_handle();
     StartedProcess { service, store, queues, engine, stop, writer }

@@ -122,7 +122,7 @@ impl TwoNodes {
         let joined = store.join(self.clock.now()).await.unwrap();
         node_state.join(joined.epoch);
         let delivery_store = store.clone();
-        let desk = NodeBuilder {
+        let builder = NodeBuilder {
             config_cache,
             store: store.clone(),
             cluster: store,
@@ -130,13 +130,13 @@ impl TwoNodes {
             clock: self.clock.clone(),
             ids: IdGenerator::new(joined.slot, joined.newest_id),
         };
-        let service = desk.service(queues.clone());
+        let service = builder.service(queues.clone());
         service.load_config(None).await.unwrap();
         service.readiness().start_accepting();
         let gate = NodeSendGate { node_state: node_state.clone(), clock: self.clock.clone(), delivery_store };
         let line = NodeHttpSender { net: self.net.clone(), node_state: node_state.clone(), gate };
         let (stop, told) = Shutdown::new();
-        let engine = desk.engine(queues, events, Arc::new(line));
+        let engine = builder.engine(queues, events, Arc::new(line));
         let engine = Engine { intervals: Intervals { health: SECOND, ..engine.intervals }, ..engine };
         let engine = tokio::spawn(engine.run(told)).abort_handle();
         let follower = service.clone();

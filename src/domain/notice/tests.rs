@@ -77,8 +77,8 @@ fn notice(kind: NoticeKind, text: &str) -> Notice {
 
 fn written(app: &App, notices: &[Notice], public_url: Option<&str>) -> Email {
     let config_cache = config_cache(app, "https://hooks.bakery.example/in");
-    let desk = EmailRenderer { app, config_cache: &config_cache, public_url };
-    desk.render(notices, "ops@bakery.example".into(), NOW).unwrap()
+    let renderer = EmailRenderer { app, config_cache: &config_cache, public_url };
+    renderer.render(notices, "ops@bakery.example".into(), NOW).unwrap()
 }
 
 fn event(event_type: &str) -> Event {
@@ -274,8 +274,8 @@ proptest! {
         let config_cache = config_cache(&app, &url);
         let mut told = notice(NoticeKind::EndpointDegraded, &text);
         told.details.last_error = Some(error);
-        let desk = EmailRenderer { app: &app, config_cache: &config_cache, public_url: None };
-        let letter = desk.render(&[told], "a@b.c".into(), NOW).unwrap();
+        let renderer = EmailRenderer { app: &app, config_cache: &config_cache, public_url: None };
+        let letter = renderer.render(&[told], "a@b.c".into(), NOW).unwrap();
         prop_assert!(!letter.subject.contains(char::is_control), "{:?}", letter.subject);
         prop_assert!(letter.subject.chars().count() < 200);
         let plain = written(&self::app("A"), &[Notice {

@@ -91,7 +91,7 @@ impl Node {
         let boot = NodeStart {
             line: (env.clone(), life),
             clock: clock.clone(),
-            desk: NodeBuilder {
+            builder: NodeBuilder {
                 store: Arc::new(store),
                 config_cache,
                 node_state: node_state.clone(),
@@ -259,7 +259,7 @@ async fn commit_loop(env: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter, 
 struct NodeStart {
     line: (Arc<NodesEnv>, usize),
     clock: Arc<VirtualClock>,
-    desk: NodeBuilder<SimNode>,
+    builder: NodeBuilder<SimNode>,
     office: Arc<Mutex<Option<Arc<Service>>>>,
     has_ended: Arc<AtomicBool>,
 }
@@ -269,9 +269,9 @@ impl NodeStart {
     async fn run(mut self, events: QueueEvents, stop: Shutdown) {
         let service = self.join().await;
         if let Some(service) = service {
-            let engine = self.desk.engine(events, self.engine_parts());
+            let engine = self.builder.engine(events, self.engine_parts());
             let following = tokio::spawn({
-                let (service, notify) = (service.clone(), self.desk.queues.configuration_notify());
+                let (service, notify) = (service.clone(), self.builder.queues.configuration_notify());
                 async move { service.sync_config(&notify).await }
             });
             service.readiness().start_accepting();
@@ -286,24 +286,24 @@ impl NodeStart {
     }
 
     async fn join(&mut self) -> Option<Arc<Service>> {
-        let joined = self.desk.store.join(self.desk.clock.now()).await.ok()?;
-        self.desk.node_state.join(joined.epoch);
-        self.desk.ids = IdGenerator::new(joined.slot, joined.newest_id);
-        let service = self.desk.service();
+        let joined = self.builder.store.join(self.builder.clock.now()).await.ok()?;
+        self.builder.node_state.join(joined.epoch);
+        self.builder.ids = IdGenerator::new(joined.slot, joined.newest_id);
+        let service = self.builder.service();
         service.load_config(None).await.ok()?;
         Some(Arc::new(service))
     }
 
     fn engine_parts(&self) -> EngineParts {
         let (env, life) = self.line.clone();
-        let (node_state, clock) = (self.desk.node_state.clone(), self.clock.clone());
+        let (node_state, clock) = (self.builder.node_state.clone(), self.clock.clone());
         let sabotage = env.sabotage;
-        let delivery_store = self.desk.store.clone();
+        let delivery_store = self.builder.store.clone();
         let honest =
             Box::new(NodeSendGate { node_state: node_state.clone(), clock: clock.clone(), delivery_store });
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
         EngineParts {
-            delivery_store: self.desk.store.clone(),
+            delivery_store: self.builder.store.clone(),
             http_sender: Arc::new(NodeHttpSender {
                 env,
                 life,
