@@ -54,16 +54,16 @@ impl CommandLine {
     }
 
     /// Configured with the server and its admin key.
-    pub(crate) fn at(world: &TestServer) -> Self {
+    pub(crate) fn at(server: &TestServer) -> Self {
         let mut cli = Self::bare();
-        cli.set("POSTHASTE_URL", &format!("http://{}/", world.admin.address));
+        cli.set("POSTHASTE_URL", &format!("http://{}/", server.admin.address));
         cli.set("POSTHASTE_KEY", ADMIN_KEY);
         cli
     }
 
     /// Configured with the server, its admin key and this app.
-    pub(crate) fn in_app(world: &TestServer, app: &TestApp) -> Self {
-        let mut cli = Self::at(world);
+    pub(crate) fn in_app(server: &TestServer, app: &TestApp) -> Self {
+        let mut cli = Self::at(server);
         cli.set("POSTHASTE_APP", &app.id);
         cli
     }
@@ -149,10 +149,10 @@ pub(crate) struct AppSetup {
 }
 
 impl AppSetup {
-    pub(crate) async fn new(world: &TestServer) -> Self {
-        let (app, receiver) = (world.app().await, receiver(200).await);
+    pub(crate) async fn new(server: &TestServer) -> Self {
+        let (app, receiver) = (server.app().await, receiver(200).await);
         let endpoint = app.endpoint(&receiver.url(HOOK), json!({})).await;
-        let cli = CommandLine::in_app(world, &app);
+        let cli = CommandLine::in_app(server, &app);
         Self { app, endpoint, receiver, cli }
     }
 

@@ -82,18 +82,18 @@ impl StreamClient {
     }
 }
 
-async fn read_key(world: &TestServer, app: &TestApp) -> (String, ApiSession) {
-    let made = world.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
-    (text(&made["id"]), world.with_key(text(&made["key"])))
+async fn read_key(server: &TestServer, app: &TestApp) -> (String, ApiSession) {
+    let made = server.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
+    (text(&made["id"]), server.with_key(text(&made["key"])))
 }
 
 #[tokio::test]
 async fn changes_of_an_event_are_streamed_at_once_and_without_its_content() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "shop" })).await;
-    let (_, watcher) = read_key(&world, &app).await;
+    let (_, watcher) = read_key(&server, &app).await;
     let mut tail = StreamClient::open(&watcher, &app.path("/stream")).await;
     let begun = Instant::now();
     let event = json!({ "id": "order-1", "type": "order.paid", "data": { "card": "4711-payload" } });
@@ -114,9 +114,9 @@ async fn changes_of_an_event_are_streamed_at_once_and_without_its_content() {
 
 #[tokio::test]
 async fn retries_actions_endpoints_and_replays_are_streamed() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let mut tail = StreamClient::open(&app.api, &app.path("/stream")).await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "dies", "event_types": ["a"], "overrides": quick() }))
         .await;
@@ -155,14 +155,14 @@ async fn retries_actions_endpoints_and_replays_are_streamed() {
 
 #[tokio::test]
 async fn a_stream_is_of_one_app_and_only_an_admin_key_watches_all() {
-    let world = TestServer::start().await;
-    let (app, other) = (world.app().await, world.app().await);
-    let own = world.by_its_key(&app).await;
+    let server = TestServer::start().await;
+    let (app, other) = (server.app().await, server.app().await);
+    let own = server.by_its_key(&app).await;
     let mut mine = StreamClient::open(&own.api, &app.path("/stream")).await;
-    let mut all = StreamClient::open(&world.admin, "/v1/stream").await;
+    let mut all = StreamClient::open(&server.admin, "/v1/stream").await;
     own.api.get(&other.path("/stream")).await.refused(404, "not_found");
     own.api.get("/v1/stream").await.refused(403, "forbidden");
-    world.with_key(None).get(&app.path("/stream")).await.refused(401, "unauthorized");
+    server.with_key(None).get(&app.path("/stream")).await.refused(401, "unauthorized");
     other.publish("x").await;
     app.publish("x").await;
     mine.live_update(json!({ "kind": "event", "app_id": app.id })).await;
@@ -173,17 +173,17 @@ async fn a_stream_is_of_one_app_and_only_an_admin_key_watches_all() {
 
 #[tokio::test]
 async fn a_stream_ends_when_its_key_is_revoked_or_expires_or_its_app_is_deleted() {
-    let world = TestServer::start().await;
-    let (app, brief) = (world.app().await, world.app().await);
-    let (id, watcher) = read_key(&world, &app).await;
+    let server = TestServer::start().await;
+    let (app, brief) = (server.app().await, server.app().await);
+    let (id, watcher) = read_key(&server, &app).await;
     let soon = json!({ "scope": "read", "app_id": app.id, "expires_at": from_now(Duration::from_secs(2)) });
-    let made = world.admin.post("/v1/keys", &soon).await.is(201);
-    let mut expiring = StreamClient::open(&world.with_key(text(&made["key"])), &app.path("/stream")).await;
+    let made = server.admin.post("/v1/keys", &soon).await.is(201);
+    let mut expiring = StreamClient::open(&server.with_key(text(&made["key"])), &app.path("/stream")).await;
     let mut revoked = StreamClient::open(&watcher, &app.path("/stream")).await;
-    let mut deleted = StreamClient::open(&world.admin, &brief.path("/stream")).await;
-    let mut kept = StreamClient::open(&world.admin, &app.path("/stream")).await;
-    world.admin.delete(&format!("/v1/keys/{id}")).await.is(204);
-    world.admin.delete(&brief.path("")).await.is(204);
+    let mut deleted = StreamClient::open(&server.admin, &brief.path("/stream")).await;
+    let mut kept = StreamClient::open(&server.admin, &app.path("/stream")).await;
+    server.admin.delete(&format!("/v1/keys/{id}")).await.is(204);
+    server.admin.delete(&brief.path("")).await.is(204);
     revoked.ended().await;
     deleted.ended().await;
     expiring.ended().await;
@@ -194,10 +194,10 @@ async fn a_stream_ends_when_its_key_is_revoked_or_expires_or_its_app_is_deleted(
 
 #[tokio::test]
 async fn a_server_that_stops_ends_its_streams_and_does_not_wait_for_them() {
-    let mut world = TestServer::start().await;
-    let app = world.app().await;
+    let mut server = TestServer::start().await;
+    let app = server.app().await;
     let mut tail = StreamClient::open(&app.api, &app.path("/stream")).await;
-    let stopping = world.node.stop();
+    let stopping = server.node.stop();
     let (code, took) = tokio::join!(stopping, tail.ended());
     assert_eq!(code, Some(0));
     assert!(took < Duration::from_secs(5), "{took:?}");
@@ -206,8 +206,8 @@ async fn a_server_that_stops_ends_its_streams_and_does_not_wait_for_them() {
 
 #[tokio::test]
 async fn an_app_has_so_many_streams_and_places_come_back() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let mut open = Vec::new();
     for _ in 0..32 {
         open.push(StreamClient::open(&app.api, &app.path("/stream")).await);
@@ -227,8 +227,8 @@ async fn an_app_has_so_many_streams_and_places_come_back() {
 
 #[tokio::test]
 async fn a_client_that_misses_updates_is_notified_of_the_gap() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let mut tail = StreamClient::open(&app.api, &app.path("/stream")).await;
     let events: Vec<Value> = (0..1000).map(|n| json!({ "type": "x", "data": n })).collect();
     app.post("/events/batch", &json!({ "events": events })).await.is(200);
@@ -241,8 +241,8 @@ async fn a_client_that_misses_updates_is_notified_of_the_gap() {
 #[tokio::test]
 #[ignore = "soak: longer than the server's patience with connections that say nothing"]
 async fn a_quiet_stream_stays_open_with_keep_alives() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let mut tail = StreamClient::open(&app.api, &app.path("/stream")).await;
     let watching = async { while tail.read().await > 0 {} };
     assert!(timeout(Duration::from_secs(100), watching).await.is_err(), "it ended: {}", tail.text);

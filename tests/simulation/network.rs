@@ -82,14 +82,14 @@ pub(crate) struct Fate {
 
 /// The network as one process sees it.
 pub(crate) struct FakeHttpSender {
-    pub(crate) world: Arc<SimulationEnv>,
+    pub(crate) env: Arc<SimulationEnv>,
     pub(crate) life: u32,
 }
 
 impl HttpSender for FakeHttpSender {
     fn post(&self, request: OutboundRequest) -> SendFuture<'_> {
         Box::pin(async move {
-            if self.world.is_dead(self.life) {
+            if self.env.is_dead(self.life) {
                 // A dead process sends nothing, in whatever order its tasks are dropped.
                 std::future::pending::<()>().await;
             }
@@ -107,7 +107,7 @@ impl FakeHttpSender {
     async fn deliver(&self, request: OutboundRequest) -> Outcome {
         let fate = self.fate_of(&request);
         let number = self.begin(&request, &fate);
-        self.world.post_begun(self.life, number as u32 + 1);
+        self.env.post_begun(self.life, number as u32 + 1);
         let mut hold = RequestGuard {
             line: self,
             post: number,
@@ -127,13 +127,13 @@ impl FakeHttpSender {
 
     fn begin(&self, request: &OutboundRequest, fate: &Fate) -> usize {
         let attempt = attempt_of(request);
-        let mut journal = self.world.journal();
+        let mut journal = self.env.journal();
         journal.posts.push(SeenRequest {
             life: self.life,
             queue: request.endpoint_id,
             attempt,
             fresh: request.fresh,
-            started_at: self.world.clock.now(),
+            started_at: self.env.clock.now(),
             ended_at: None,
             class: fate.class,
             status: fate.status,
@@ -145,11 +145,11 @@ impl FakeHttpSender {
     }
 
     fn fate_of(&self, request: &OutboundRequest) -> Fate {
-        let plan: &Plan = &self.world.plan;
-        let endpoint = self.world.journal().endpoints.iter().position(|known| *known == request.endpoint_id);
+        let plan: &Plan = &self.env.plan;
+        let endpoint = self.env.journal().endpoints.iter().position(|known| *known == request.endpoint_id);
         let script = &plan.endpoints[endpoint.expect("only known endpoints are called")].script;
-        let mode = script.at(self.world.elapsed());
-        Fate::of(mode, request, &mut self.world.network_rng())
+        let mode = script.at(self.env.elapsed());
+        Fate::of(mode, request, &mut self.env.network_rng())
     }
 }
 
@@ -231,20 +231,20 @@ struct RequestGuard<'a> {
 
 impl RequestGuard<'_> {
     fn arrive(&mut self) {
-        let now = self.line.world.clock.now();
-        self.line.world.journal().posts[self.post].done_at.get_or_insert(now);
+        let now = self.line.env.clock.now();
+        self.line.env.journal().posts[self.post].done_at.get_or_insert(now);
     }
 
     fn end(&mut self) {
-        let now = self.line.world.clock.now();
-        self.line.world.journal().posts[self.post].ended_at = Some(now);
+        let now = self.line.env.clock.now();
+        self.line.env.journal().posts[self.post].ended_at = Some(now);
     }
 }
 
 impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
-        let now = self.line.world.clock.now();
-        let mut journal = self.line.world.journal();
+        let now = self.line.env.clock.now();
+        let mut journal = self.line.env.journal();
         let post = &mut journal.posts[self.post];
         if post.ended_at.is_none() {
             post.dropped_at = Some(now);

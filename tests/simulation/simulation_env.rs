@@ -173,11 +173,11 @@ impl SimulationEnv {
         if after == 0 {
             return self.end(life, ProcessEnd::Killed, down);
         }
-        let world = self.clone();
+        let env = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(after as u64)).await;
-            if world.state().is_dangerous {
-                world.end(life, ProcessEnd::Killed, down);
+            if env.state().is_dangerous {
+                env.end(life, ProcessEnd::Killed, down);
             }
         });
     }

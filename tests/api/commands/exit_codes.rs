@@ -6,8 +6,8 @@ use serde_json::json;
 
 #[tokio::test]
 async fn every_failure_has_its_code_and_says_what_is_wrong() {
-    let world = TestServer::start().await;
-    let furnished = AppSetup::new(&world).await;
+    let server = TestServer::start().await;
+    let furnished = AppSetup::new(&server).await;
     let delivered = furnished.delivered().await;
     let AppSetup { endpoint, mut cli, .. } = furnished;
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -50,10 +50,10 @@ async fn every_failure_has_its_code_and_says_what_is_wrong() {
 
 #[tokio::test]
 async fn a_narrow_key_gets_exit_code_4_and_the_error_forbidden() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let key = world.admin.post("/v1/keys", &json!({ "scope": "publish", "app_id": app.id })).await.is(201);
-    let mut cli = CommandLine::in_app(&world, &app);
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let key = server.admin.post("/v1/keys", &json!({ "scope": "publish", "app_id": app.id })).await.is(201);
+    let mut cli = CommandLine::in_app(&server, &app);
     cli.set("POSTHASTE_KEY", &text(&key["key"]));
     let said = cli.run("deliveries list").await;
     assert_eq!((said.code, said.err.contains("(403, forbidden)")), (Some(4), true), "{}", said.err);
@@ -64,10 +64,10 @@ async fn a_narrow_key_gets_exit_code_4_and_the_error_forbidden() {
 
 #[tokio::test]
 async fn what_is_over_the_quota_may_be_tried_again() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     app.patch("", &json!({ "quota": { "events_per_second": 1 } })).await.is(200);
-    let cli = CommandLine::in_app(&world, &app);
+    let cli = CommandLine::in_app(&server, &app);
     let event = "{\"type\":\"a\",\"data\":1}\n";
     cli.write("events.jsonl", event.repeat(40));
     let said = cli.run("publish --batch events.jsonl").await;
@@ -77,8 +77,8 @@ async fn what_is_over_the_quota_may_be_tried_again() {
 
 #[tokio::test]
 async fn a_wait_ends_at_its_limit() {
-    let world = TestServer::start().await;
-    let AppSetup { cli, .. } = AppSetup::new(&world).await;
+    let server = TestServer::start().await;
+    let AppSetup { cli, .. } = AppSetup::new(&server).await;
     let said = cli.run("publish order.paid --data 1 --deliver-at +1h --wait=300ms").await;
     assert!(said.err.contains("not ended within 300ms"), "{}", said.err);
     assert!(said.ends(1).contains("pending"));

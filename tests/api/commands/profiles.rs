@@ -17,11 +17,11 @@ fn at_home(cli: &mut CommandLine) -> std::path::PathBuf {
 
 #[tokio::test]
 async fn a_profile_is_kept_for_its_owner_and_used_where_nothing_else_is_given() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let mut cli = CommandLine::bare();
     let file = at_home(&mut cli);
-    let url = format!("http://{}", world.admin.address);
+    let url = format!("http://{}", server.admin.address);
     let key = format!("{ADMIN_KEY}\n");
     let set = ["profile", "set", "default", "--server", &url, "--app", &app.id, "--key-stdin"];
     let told = cli.run_with(&set, key.as_bytes()).await.ends(0);
@@ -54,8 +54,8 @@ async fn a_profile_is_kept_for_its_owner_and_used_where_nothing_else_is_given() 
 
 #[tokio::test]
 async fn a_file_with_keys_that_others_may_read_is_refused() {
-    let world = TestServer::start().await;
-    let mut cli = CommandLine::at(&world);
+    let server = TestServer::start().await;
+    let mut cli = CommandLine::at(&server);
     cli.write("p.toml", format!("[default]\nkey = \"{ADMIN_KEY}\"\n"));
     let file = cli.file("p.toml");
     cli.set("POSTHASTE_PROFILE_FILE", file.to_str().unwrap());
@@ -73,12 +73,12 @@ async fn a_file_with_keys_that_others_may_read_is_refused() {
 
 #[tokio::test]
 async fn the_key_of_a_profile_goes_to_no_other_server() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let mut cli = CommandLine::bare();
     at_home(&mut cli);
     let set = ["profile", "set", "default", "--server", "http://127.0.0.1:9", "--key-stdin"];
     cli.run_with(&set, ADMIN_KEY.as_bytes()).await.ends(0);
-    let said = cli.run(&format!("apps list --server http://{}", world.admin.address)).await;
+    let said = cli.run(&format!("apps list --server http://{}", server.admin.address)).await;
     assert!(said.err.contains("is for http://127.0.0.1:9 and is not shown to"), "{}", said.err);
     assert_eq!(said.code, Some(2));
     let moved = ["profile", "set", "default", "--server", "http://127.0.0.1:10"];

@@ -12,8 +12,8 @@ const ODD: &str = r#"{ "b" : 1.10, "a":"\u00e9\/é", "big": 12345678901234567890
 
 #[tokio::test]
 async fn data_reaches_the_receiver_byte_for_byte_from_a_flag_a_file_and_standard_input() {
-    let world = TestServer::start().await;
-    let AppSetup { cli, receiver, .. } = AppSetup::new(&world).await;
+    let server = TestServer::start().await;
+    let AppSetup { cli, receiver, .. } = AppSetup::new(&server).await;
     cli.write("odd.json", format!("{ODD}\n"));
     cli.write("odd.jsonl", format!("{{\"type\":\"odd.happened\",\"data\":{ODD}}}\n"));
     for args in [
@@ -33,8 +33,8 @@ async fn data_reaches_the_receiver_byte_for_byte_from_a_flag_a_file_and_standard
 
 #[tokio::test]
 async fn every_field_of_an_event_can_be_given_and_repeating_publishes_nothing() {
-    let world = TestServer::start().await;
-    let AppSetup { app, cli, receiver: _receiver, .. } = AppSetup::new(&world).await;
+    let server = TestServer::start().await;
+    let AppSetup { app, cli, receiver: _receiver, .. } = AppSetup::new(&server).await;
     let line = "publish order.paid --id order-7 --event-key order --created-at 2026-01-01T00:00:00Z --deliver-at +2h --data 7";
     // `deliver_at` differs from one call to the next, which makes it another event.
     let event = cli.json(line).await;
@@ -54,8 +54,8 @@ async fn every_field_of_an_event_can_be_given_and_repeating_publishes_nothing() 
 
 #[tokio::test]
 async fn a_file_is_published_in_batches_and_each_refused_line_is_named() {
-    let world = TestServer::start().await;
-    let AppSetup { app, cli, receiver: _receiver, .. } = AppSetup::new(&world).await;
+    let server = TestServer::start().await;
+    let AppSetup { app, cli, receiver: _receiver, .. } = AppSetup::new(&server).await;
     let good = "{\"type\":\"order.paid\",\"data\":1}\n";
     let file = format!("{}{{\"type\":\"order paid\",\"data\":1}}\n\n{good}", good.repeat(1500));
     cli.write("events.jsonl", &file);
@@ -81,9 +81,9 @@ async fn a_file_is_published_in_batches_and_each_refused_line_is_named() {
 
 #[tokio::test]
 async fn an_event_without_subscribers_is_published_and_reported_as_such() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let cli = CommandLine::in_app(&world, &app);
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let cli = CommandLine::in_app(&server, &app);
     let said = cli.run("publish order.paid --data 1").await;
     assert_eq!((said.err.as_str(), said.code), ("no endpoint wanted it\n", Some(0)));
     assert_eq!(cli.json("publish order.paid --data 1 --wait").await["deliveries"], json!([]));

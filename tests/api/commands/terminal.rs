@@ -45,12 +45,12 @@ async fn at_a_terminal(cli: &CommandLine, line: &str, prompt: &str, typed: &str)
 
 #[tokio::test]
 async fn irreversible_commands_ask_first_and_do_nothing_without_a_terminal() {
-    let world = TestServer::start().await;
-    let furnished = AppSetup::new(&world).await;
+    let server = TestServer::start().await;
+    let furnished = AppSetup::new(&server).await;
     let delivery = furnished.delivered().await;
     let AppSetup { app, endpoint, cli, .. } = furnished;
     let event = text(&app.delivery(&delivery).await["event_id"]);
-    let key = text(&world.admin.post("/v1/keys", &json!({ "scope": "admin" })).await.is(201)["id"]);
+    let key = text(&server.admin.post("/v1/keys", &json!({ "scope": "admin" })).await.is(201)["id"]);
     for line in [
         format!("apps delete {}", app.id),
         format!("endpoints delete {endpoint}"),
@@ -76,8 +76,8 @@ async fn irreversible_commands_ask_first_and_do_nothing_without_a_terminal() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replay_of_many_asks_first_and_shows_its_progress() {
-    let world = TestServer::start().await;
-    let AppSetup { cli, receiver: _receiver, .. } = AppSetup::new(&world).await;
+    let server = TestServer::start().await;
+    let AppSetup { cli, receiver: _receiver, .. } = AppSetup::new(&server).await;
     cli.write("events.jsonl", "{\"type\":\"a\",\"data\":1}\n".repeat(1001));
     cli.text_of("publish --batch events.jsonl").await;
     wait_for("all are delivered", WAIT_MAX * 4, async || {
@@ -102,11 +102,11 @@ async fn a_replay_of_many_asks_first_and_shows_its_progress() {
 
 #[tokio::test]
 async fn lines_are_cut_to_the_terminal_and_nowhere_else() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let long = format!("https://hooks.example/{}", "x".repeat(100));
     app.endpoint(&long, json!({})).await;
-    let cli = CommandLine::in_app(&world, &app);
+    let cli = CommandLine::in_app(&server, &app);
     let cut = at_a_terminal(&cli, "posthaste endpoints list", "", "").await.ends(0);
     assert!(cut.lines().all(|line| line.chars().count() <= 60) && cut.contains('…'), "{cut}");
     assert!(cli.text_of("endpoints list").await.contains(&long));
@@ -114,8 +114,8 @@ async fn lines_are_cut_to_the_terminal_and_nowhere_else() {
 
 #[tokio::test]
 async fn a_typed_key_is_not_shown() {
-    let world = TestServer::start().await;
-    let mut cli = CommandLine::at(&world);
+    let server = TestServer::start().await;
+    let mut cli = CommandLine::at(&server);
     let file = cli.file("p.toml");
     cli.set("POSTHASTE_PROFILE_FILE", file.to_str().unwrap());
     let key = "phk_never-to-be-seen-00000000001";
@@ -130,15 +130,15 @@ const ATTACK: &str = "\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}evil\u{7f}";
 
 #[tokio::test]
 async fn nothing_that_a_receiver_or_a_producer_says_can_drive_the_terminal() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let receiver = receiver(200).await;
     receiver.behave(HOOK, reply(500, "", ATTACK));
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let published = app.post("/events", &json!({ "type": "a", "data": { "name": ATTACK } })).await.is(202);
     let (event, delivery) = (text(&published["id"]), text(&published["deliveries"][0]["id"]));
     app.until_is(&delivery, "dead").await;
-    let cli = CommandLine::in_app(&world, &app);
+    let cli = CommandLine::in_app(&server, &app);
     for line in [format!("deliveries get {delivery}"), format!("events get {event}")] {
         assert!(harmless(&cli, &line).await.contains("owned"), "{line}");
     }

@@ -32,9 +32,9 @@ const QUICK: &str = r#"{"retry":{"waits":["100ms"],"jitter":"none"},"timeout":"1
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_does_its_work_for_people_and_for_programs() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let mut cli = CommandLine::at(&world);
+    let mut cli = CommandLine::at(&server);
     apps(&cli).await;
     cli.set("POSTHASTE_APP", "bakery");
     endpoints(&cli, &receiver).await;
