@@ -61,7 +61,7 @@ pub(crate) async fn create_app_and_endpoints(env: &SimulationEnv) {
             ..NewEndpoint::default()
         };
         let endpoint = office.service.add_endpoint(ADMIN, &entry, new).await.unwrap();
-        env.journal().endpoints.push(endpoint.id());
+        env.event_log().endpoints.push(endpoint.id());
     }
 }
 
@@ -117,22 +117,22 @@ pub(crate) async fn publish(env: Arc<SimulationEnv>, number: usize) {
 
 fn note_answer(env: &SimulationEnv, plan: usize, called_at: Timestamp, published: &Published) {
     let answered_at = env.now();
-    let mut journal = env.journal();
-    let under_trouble = journal.troubles.iter().any(|trouble| {
+    let mut event_log = env.event_log();
+    let under_trouble = event_log.troubles.iter().any(|trouble| {
         trouble.trouble == DiskTrouble::ReadOnly && trouble.from <= called_at && answered_at < trouble.until
     });
     if under_trouble && published.is_new {
-        journal.complain(Promise::Accept, format!("event {plan} was accepted while the disk took nothing"));
+        event_log.complain(Promise::Accept, format!("event {plan} was accepted while the disk took nothing"));
     }
     let deliveries: Vec<(DeliveryId, String)> =
         published.deliveries.iter().map(|(id, name)| (*id, name.as_str().to_owned())).collect();
     for (id, _) in &deliveries {
-        if !journal.known.contains(id) {
-            journal.known.push(*id);
+        if !event_log.known.contains(id) {
+            event_log.known.push(*id);
         }
     }
     let (event, is_new) = (published.event.id, published.is_new);
-    journal.answers.push(AnswerFact { plan, answered_at, is_new, event, deliveries });
+    event_log.answers.push(AnswerFact { plan, answered_at, is_new, event, deliveries });
 }
 
 /// Makes a request once; without an answer it is not repeated.
@@ -143,15 +143,15 @@ pub(crate) async fn act(env: Arc<SimulationEnv>, plan: ActionPlan) {
     if plan.kind == ActionKind::Test {
         let uid = &env.plan.endpoints[plan.pick as usize % env.plan.endpoints.len()].uid;
         if let Ok(delivery) = office.service.send_test(&entry, uid).await {
-            env.journal().known.push(delivery);
+            env.event_log().known.push(delivery);
         }
         return;
     }
     let delivery = {
-        let journal = env.journal();
-        match journal.known.len() {
+        let event_log = env.event_log();
+        match event_log.known.len() {
             0 => return,
-            count => journal.known[plan.pick as usize % count],
+            count => event_log.known[plan.pick as usize % count],
         }
     };
     let asked = match plan.kind {
@@ -170,11 +170,11 @@ pub(crate) async fn act(env: Arc<SimulationEnv>, plan: ActionPlan) {
         Err(_) => ActionAnswer::Refused,
     };
     let answered_at = env.now();
-    let mut journal = env.journal();
+    let mut event_log = env.event_log();
     if let ActionAnswer::Made(made) = &said {
-        journal.known.push(made.id);
+        event_log.known.push(made.id);
     }
-    journal.asks.push(ActionFact {
+    event_log.asks.push(ActionFact {
         delivery,
         is_manual: true,
         kind: plan.kind,
@@ -213,7 +213,7 @@ pub(crate) async fn set_availability(env: Arc<SimulationEnv>, plan: Availability
         if (done.is_ok() || is_gone) && !env.is_dead(office.life) {
             let answered_at = env.now();
             let fact = AvailabilityFact { endpoint: plan.endpoint, kind: plan.kind, called_at, answered_at };
-            env.journal().switches.push(fact);
+            env.event_log().switches.push(fact);
             return;
         }
         tokio::time::sleep(CALL_TIMEOUT).await;

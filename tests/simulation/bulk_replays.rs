@@ -168,10 +168,10 @@ impl ReplayNote {
 }
 
 /// Adds the effects of bulk replays to the journal, so that the checker follows each delivery through them.
-pub(crate) fn add_to_log(journal: &mut EventLog, disk: &Connection) {
-    let untold = |note: &ReplayNote| !journal.asks.iter().any(|ask| note.is_answered_by(ask));
+pub(crate) fn add_to_log(event_log: &mut EventLog, disk: &Connection) {
+    let untold = |note: &ReplayNote| !event_log.asks.iter().any(|ask| note.is_answered_by(ask));
     let added: Vec<ActionFact> =
         notes(disk).iter().filter(|note| untold(note)).map(ReplayNote::as_ask).collect();
-    journal.asks.extend(added);
-    journal.asks.sort_by_key(|ask| ask.answered_at);
+    event_log.asks.extend(added);
+    event_log.asks.sort_by_key(|ask| ask.answered_at);
 }

@@ -50,27 +50,27 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> SeedResult {
     runtime.block_on(async {
         let env = SimulationEnv::new(Plan::of(seed), sabotage);
         let (disk, in_hand) = Director::new(env.clone()).direct().await;
-        let mut journal = std::mem::take(&mut *env.journal());
+        let mut event_log = std::mem::take(&mut *env.event_log());
         if in_hand > 0 {
-            journal.complain(Promise::Leadership, format!("{in_hand} permits never came back"));
+            event_log.complain(Promise::Leadership, format!("{in_hand} permits never came back"));
         }
         if order::groups_without_head(&disk) > 0 {
-            journal.complain(Promise::Order, "lines without a first at the end");
+            event_log.complain(Promise::Order, "lines without a first at the end");
         }
-        bulk_replays::add_to_log(&mut journal, &disk);
-        let (mut violations, figures) = checker::check(&env.plan, &journal, &disk);
-        let trace = trace(&journal, &disk);
-        violations.append(&mut journal.violations);
+        bulk_replays::add_to_log(&mut event_log, &disk);
+        let (mut violations, figures) = checker::check(&env.plan, &event_log, &disk);
+        let trace = trace(&event_log, &disk);
+        violations.append(&mut event_log.violations);
         SeedResult { violations, figures, trace }
     })
 }
 
 /// Hashes a story: the same story gives the same number.
-fn trace(journal: &EventLog, disk: &Connection) -> u64 {
+fn trace(event_log: &EventLog, disk: &Connection) -> u64 {
     let mut hasher = DefaultHasher::new();
-    format!("{:?}", journal.posts).hash(&mut hasher);
-    format!("{:?} {:?}", journal.lives, journal.answers).hash(&mut hasher);
-    format!("{:?} {:?}", journal.asks, journal.switches).hash(&mut hasher);
+    format!("{:?}", event_log.posts).hash(&mut hasher);
+    format!("{:?} {:?}", event_log.lives, event_log.answers).hash(&mut hasher);
+    format!("{:?} {:?}", event_log.asks, event_log.switches).hash(&mut hasher);
     let mut rows =
         disk.prepare("SELECT delivery, position, started_at, class FROM attempts ORDER BY 1, 2").unwrap();
     let mut rows = rows.query([]).unwrap();

@@ -127,8 +127,8 @@ impl FakeHttpSender {
 
     fn begin(&self, request: &OutboundRequest, fate: &Fate) -> usize {
         let attempt = attempt_of(request);
-        let mut journal = self.env.journal();
-        journal.posts.push(SeenRequest {
+        let mut event_log = self.env.event_log();
+        event_log.posts.push(SeenRequest {
             life: self.life,
             queue: request.endpoint_id,
             attempt,
@@ -141,12 +141,12 @@ impl FakeHttpSender {
             done_at: None,
             dropped_at: None,
         });
-        journal.posts.len() - 1
+        event_log.posts.len() - 1
     }
 
     fn fate_of(&self, request: &OutboundRequest) -> Fate {
         let plan: &Plan = &self.env.plan;
-        let endpoint = self.env.journal().endpoints.iter().position(|known| *known == request.endpoint_id);
+        let endpoint = self.env.event_log().endpoints.iter().position(|known| *known == request.endpoint_id);
         let script = &plan.endpoints[endpoint.expect("only known endpoints are called")].script;
         let mode = script.at(self.env.elapsed());
         Fate::of(mode, request, &mut self.env.network_rng())
@@ -232,20 +232,20 @@ struct RequestGuard<'a> {
 impl RequestGuard<'_> {
     fn arrive(&mut self) {
         let now = self.line.env.clock.now();
-        self.line.env.journal().posts[self.post].done_at.get_or_insert(now);
+        self.line.env.event_log().posts[self.post].done_at.get_or_insert(now);
     }
 
     fn end(&mut self) {
         let now = self.line.env.clock.now();
-        self.line.env.journal().posts[self.post].ended_at = Some(now);
+        self.line.env.event_log().posts[self.post].ended_at = Some(now);
     }
 }
 
 impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         let now = self.line.env.clock.now();
-        let mut journal = self.line.env.journal();
-        let post = &mut journal.posts[self.post];
+        let mut event_log = self.line.env.event_log();
+        let post = &mut event_log.posts[self.post];
         if post.ended_at.is_none() {
             post.dropped_at = Some(now);
             if self.arrives_anyway {

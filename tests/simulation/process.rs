@@ -156,7 +156,7 @@ impl Process {
     /// Stops like after a signal: nothing new is taken, requests in flight have their grace period, the store is closed.
     pub(crate) async fn stop(self: Arc<Self>, env: Arc<SimulationEnv>, down: i64) {
         let office = env.state().office.take();
-        env.journal().lives[self.number as usize].leaving_at = Some(env.now());
+        env.event_log().lives[self.number as usize].leaving_at = Some(env.now());
         if let Some(office) = &office {
             office.service.readiness().stop();
         }
@@ -294,7 +294,7 @@ impl ProcessStart {
         let Self { env, process, queues, config_cache, stop, .. } = self;
         service.readiness().start_accepting();
         let life = process.number;
-        env.journal().lives[life as usize].ready_at = Some(env.clock.now());
+        env.event_log().lives[life as usize].ready_at = Some(env.clock.now());
         if !stop.is_graceful() {
             env.state().office = Some(Arc::new(ServiceAccess { life, service, queues, config_cache }));
             env.opened.notify_waiters();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     let mut complain = |promise, what: String| violations.push(Violation { promise, what });
     let mut first: BTreeMap<usize, &AnswerFact> = BTreeMap::new();
-    for answer in &evidence.journal.answers {
+    for answer in &evidence.event_log.answers {
         let mut earlier = *first.entry(answer.plan).or_insert(answer);
         // A producer that asks again after the event was removed publishes another one.
         let gone_at = evidence.events.get(&earlier.event).and_then(|event| event.gone_at);

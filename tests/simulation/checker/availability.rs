@@ -15,8 +15,8 @@ struct AvailabilitySpan {
 
 impl AvailabilityHistory {
     /// `gone`: when answers came that disable the endpoint and are in the history.
-    pub(crate) fn of(journal: &EventLog, endpoint: usize, gone: Vec<Timestamp>, excuses: &Excuses) -> Self {
-        let manual = journal
+    pub(crate) fn of(event_log: &EventLog, endpoint: usize, gone: Vec<Timestamp>, excuses: &Excuses) -> Self {
+        let manual = event_log
             .switches
             .iter()
             .filter(|fact| {

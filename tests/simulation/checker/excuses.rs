@@ -19,19 +19,19 @@ const RETRY_AFTER_DISK_TROUBLE: i64 = 1300;
 const THROTTLED_MAX: i64 = 5 * MINUTE;
 
 impl Excuses {
-    pub(crate) fn of(plan: &Plan, journal: &EventLog, receiver: usize, contract: &Contract) -> Self {
+    pub(crate) fn of(plan: &Plan, event_log: &EventLog, receiver: usize, contract: &Contract) -> Self {
         let mut spans = Vec::new();
         let is_shared = plan.permits < 1000 || plan.limits.is_shared();
         // A queue holds a permit while it waits for a token: where permits are few, all wait with it.
         let queues = if is_shared { 0..plan.endpoints.len() } else { receiver..receiver + 1 };
         let token_wait = queues.map(|queue| plan.limits.token_wait(queue)).max().unwrap_or(0);
-        for (number, life) in journal.lives.iter().enumerate() {
+        for (number, life) in event_log.lives.iter().enumerate() {
             let Some(leaving) = life.leaving_at else { continue };
-            let ready = journal.lives[number + 1..].iter().find_map(|next| next.ready_at);
+            let ready = event_log.lives[number + 1..].iter().find_map(|next| next.ready_at);
             let ready = ready.map_or(i64::MAX, |at| at.as_millis() + token_wait);
             spans.push((leaving.as_millis() - LATENESS_TOLERANCE, ready));
         }
-        for trouble in &journal.troubles {
+        for trouble in &event_log.troubles {
             spans.push((
                 trouble.from.as_millis() - LATENESS_TOLERANCE,
                 trouble.until.as_millis() + RETRY_AFTER_DISK_TROUBLE,
@@ -39,8 +39,8 @@ impl Excuses {
         }
         let is_narrow = plan.endpoints[receiver].max_in_flight.is_some() || token_wait > 0;
         let is_adaptive = contract.pacing == Pacing::Adaptive;
-        let queue = journal.endpoints[receiver];
-        for post in journal.posts.iter().filter(|post| is_shared || post.queue == queue) {
+        let queue = event_log.endpoints[receiver];
+        for post in event_log.posts.iter().filter(|post| is_shared || post.queue == queue) {
             let end = end_of(post);
             let is_own = post.queue == queue;
             let mut until = end.max(post.started_at.as_millis() + token_wait);

@@ -70,7 +70,7 @@ struct EndpointHistory<'a> {
 
 impl<'a> EndpointHistory<'a> {
     fn of(evidence: &'a Evidence<'_>, number: usize) -> Self {
-        let journal = evidence.journal;
+        let event_log = evidence.event_log;
         let is_test =
             |file: &&DeliveryFile<'_>| evidence.events.get(&file.event).is_some_and(|event| event.is_test);
         let files: Vec<_> =
@@ -89,15 +89,15 @@ impl<'a> EndpointHistory<'a> {
             }
         }
         attempts.sort_unstable();
-        let manual: Vec<_> = journal.switches.iter().filter(|fact| fact.endpoint == number).collect();
+        let manual: Vec<_> = event_log.switches.iter().filter(|fact| fact.endpoint == number).collect();
         // Enabling an enabled endpoint changes nothing.
         let receiver = &evidence.receivers[number];
         let was_off = |at: Timestamp| receiver.switches.is_certainly_disabled(at.as_millis());
         let ons = manual.iter().filter(|fact| fact.kind == AvailabilityAction::On && was_off(fact.called_at));
         let mut down = Vec::new();
-        for (place, life) in journal.lives.iter().enumerate() {
+        for (place, life) in event_log.lives.iter().enumerate() {
             let Some(ended) = life.ended_at else { continue };
-            let ready = journal.lives[place + 1..].iter().find_map(|next| next.ready_at);
+            let ready = event_log.lives[place + 1..].iter().find_map(|next| next.ready_at);
             let ready = ready.map_or(i64::MAX, Timestamp::as_millis);
             // A process that died before it was ready ended no time that was not over already.
             if down.last().is_none_or(|(_, known)| *known != ready) {
@@ -105,11 +105,11 @@ impl<'a> EndpointHistory<'a> {
             }
         }
         let kills =
-            journal.lives.iter().filter(|life| life.ending != Some(ProcessEnd::Stopped)).count() as i64;
+            event_log.lives.iter().filter(|life| life.ending != Some(ProcessEnd::Stopped)).count() as i64;
         let has_local =
             evidence.files.iter().any(|file| file.rows.iter().any(|row| row.class == OutcomeClass::Local));
         let is_plain =
-            manual.iter().all(|fact| fact.kind == AvailabilityAction::Touch) && journal.troubles.is_empty();
+            manual.iter().all(|fact| fact.kind == AvailabilityAction::Touch) && event_log.troubles.is_empty();
         Self {
             receiver,
             files,
@@ -119,7 +119,7 @@ impl<'a> EndpointHistory<'a> {
             down,
             slack: SECOND + kills * HEALTH_EVERY.as_millis() as i64,
             has_only_rules: is_plain,
-            is_troubled: !journal.troubles.is_empty(),
+            is_troubled: !event_log.troubles.is_empty(),
             has_local,
         }
     }

@@ -119,7 +119,7 @@ impl<'a> OrderedDelivery<'a> {
     fn of(evidence: &Evidence<'a>, file: &'a DeliveryFile<'a>, notes: &[EndNote]) -> Self {
         let plan = &evidence.plan.endpoints[file.receiver];
         let skipped = evidence
-            .journal
+            .event_log
             .switches
             .iter()
             .find(|fact| fact.endpoint == file.receiver && fact.kind == AvailabilityAction::Skip);
@@ -132,7 +132,7 @@ impl<'a> OrderedDelivery<'a> {
         let first_end = notes.first().map(|note| note.at);
         let is_of_first_life = |post: &&&SeenRequest| first_end.is_none_or(|end| post.started_at < end);
         let number = number_of(evidence, file.event).unwrap_or_default();
-        let answers = evidence.journal.answers.iter().filter(|answer| answer.event == file.event);
+        let answers = evidence.event_log.answers.iter().filter(|answer| answer.event == file.event);
         let mut ends: Vec<_> = notes.iter().map(|note| note.at).collect();
         ends.extend(skipped.map(|skipped| skipped.answered_at));
         Self {

@@ -10,7 +10,7 @@ use posthaste::domain::{contract::Pacing, id::EndpointId, rate_limit::RateLimit}
 
 pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     let (plan, limits) = (evidence.plan, &evidence.plan.limits);
-    let posts: Vec<&SeenRequest> = evidence.journal.posts.iter().collect();
+    let posts: Vec<&SeenRequest> = evidence.event_log.posts.iter().collect();
     let mut find = |who: &str, posts: &[&SeenRequest], rate: Option<RateLimit>, places: Option<usize>| {
         let too_fast = rate.and_then(|rate| too_fast(posts, rate));
         let too_many = places.and_then(|most| too_many(posts, most));
@@ -19,7 +19,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
         }
     };
     for (number, endpoint) in plan.endpoints.iter().enumerate() {
-        let of_endpoint = of_endpoint(&posts, evidence.journal.endpoints[number]);
+        let of_endpoint = of_endpoint(&posts, evidence.event_log.endpoints[number]);
         let places = endpoint.max_in_flight.unwrap_or(64) as usize;
         find(&endpoint.uid, &of_endpoint, limits.rates[number], Some(places));
     }

@@ -40,7 +40,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
         complain(Promise::Stuck, format!("replay {} never ended", row.id));
     }
     let wishes = |said: fn(&ActionAnswer) -> bool| {
-        let asks = evidence.journal.asks.iter();
+        let asks = evidence.event_log.asks.iter();
         asks.filter(move |ask| ask.is_manual && ask.kind == ActionKind::Replay && said(&ask.said))
     };
     let (told, unknown) = (
@@ -67,7 +67,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
     }
     for ((source, was_delivered), times) in taken {
         let Some(file) = evidence.file(source) else { continue };
-        let endpoint = evidence.journal.endpoints[file.receiver];
+        let endpoint = evidence.event_log.endpoints[file.receiver];
         let by_wish =
             wishes(|said| !matches!(said, ActionAnswer::Refused)).filter(|ask| ask.delivery == source);
         let by_replay = rows.iter().filter(|row| row.means(file, endpoint, was_delivered));

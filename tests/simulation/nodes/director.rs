@@ -71,7 +71,7 @@ pub(crate) fn run(seed: u64, sabotage: NodeSabotage) -> NodesResult {
     director.direct();
     let NodesDirector { env, producers, .. } = director;
     let (figures, trace) = verdict::check_end(&env, &producers.published);
-    let violations = std::mem::take(&mut env.journal().violations);
+    let violations = std::mem::take(&mut env.log().violations);
     NodesResult { violations, figures, trace }
 }
 
@@ -84,7 +84,7 @@ impl NodesDirector {
             node.spawn(producers::create_app_and_endpoints(self.env.clone(), service));
         }
         self.pass_until(BEGIN);
-        let (wanted, made) = (self.env.plan.endpoints.len(), self.env.journal().endpoints.len());
+        let (wanted, made) = (self.env.plan.endpoints.len(), self.env.log().endpoints.len());
         assert_eq!(wanted, made, "everything is there when it begins");
         self.env.state().is_dangerous = true;
         self.pass_until(HEAL);
@@ -189,7 +189,7 @@ impl NodesDirector {
                     env.state().away[number] = now + time + 3 * SECOND;
                 }
                 if let (Some(node), None) = (&place.node, place.frozen_until) {
-                    env.journal().lives[node.life].freezes += 1;
+                    env.log().lives[node.life].freezes += 1;
                     place.frozen_until = Some(now + time);
                     place.is_racing = self.rng.bool();
                     let arrives_at = now + self.rng.i64(0..time);
@@ -199,7 +199,7 @@ impl NodesDirector {
             NodeFaultKind::Step(by_ms) => {
                 if let Some(node) = &place.node {
                     node.set_clock(by_ms);
-                    env.journal().steps.push(now);
+                    env.log().steps.push(now);
                 }
             }
             NodeFaultKind::Lag => standby::stop_following(env),

@@ -29,7 +29,7 @@ pub(crate) struct NodesEnv {
     pub(crate) sabotage: NodeSabotage,
     file: OnceLock<Arc<SharedFile>>,
     state: Mutex<NodesState>,
-    journal: Mutex<NodesLog>,
+    log: Mutex<NodesLog>,
 }
 
 /// Times are milliseconds after the start, on no node's own clock.
@@ -132,7 +132,7 @@ impl NodesEnv {
             sabotage,
             file: OnceLock::new(),
             state: Mutex::new(state),
-            journal: Mutex::default(),
+            log: Mutex::default(),
         });
         // The town owns the file, so the file must not own the town.
         let (here, there) = (Arc::downgrade(&env), Arc::downgrade(&env));
@@ -154,12 +154,12 @@ impl NodesEnv {
         self.state.lock().unwrap()
     }
 
-    pub(crate) fn journal(&self) -> MutexGuard<'_, NodesLog> {
-        self.journal.lock().unwrap()
+    pub(crate) fn log(&self) -> MutexGuard<'_, NodesLog> {
+        self.log.lock().unwrap()
     }
 
     pub(crate) fn complain(&self, promise: Promise, what: impl Into<String>) {
-        self.journal().violations.push(Violation { promise, what: what.into() });
+        self.log().violations.push(Violation { promise, what: what.into() });
     }
 
     /// Returns the true time, whatever clocks show.

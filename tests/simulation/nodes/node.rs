@@ -78,9 +78,9 @@ impl Node {
         env.state().running = None;
         let (store, writer) = reached.ok()?;
         let life = {
-            let mut journal = env.journal();
-            journal.lives.push(ProcessLife::default());
-            journal.lives.len() - 1
+            let mut log = env.log();
+            log.lives.push(ProcessLife::default());
+            log.lives.len() - 1
         };
         env.state().tenures[number] = Some(node_state.clone());
         let writer: SharedNodeWriter = Arc::new(Mutex::new(Some(writer)));
@@ -139,7 +139,7 @@ impl Node {
     /// as stored.
     pub(crate) fn must_agree(&self, env: &NodesEnv) {
         let epoch = env.state().tenures[self.number].as_ref().map_or(0, |node_state| node_state.epoch());
-        if env.journal().has_lost(epoch) {
+        if env.log().has_lost(epoch) {
             let what =
                 format!("node {} works on under {epoch}, of which the store lost something", self.number);
             env.complain(Promise::Leadership, what);
@@ -224,7 +224,7 @@ impl Node {
             writer.die();
         }
         let now = env.state().now;
-        env.journal().lives[self.life].ended_at = Some(now);
+        env.log().lives[self.life].ended_at = Some(now);
         env.state().tenures[self.number] = None;
     }
 }

@@ -68,8 +68,8 @@ impl NodeHttpSender {
     /// Returns which node sent to this endpoint last, if only one may at a time.
     fn sent_last(&self, request: &OutboundRequest) -> Option<usize> {
         let kind = self.env.plan.endpoints[self.endpoint(request)].kind;
-        let journal = self.env.journal();
-        let last = journal.dials.iter().rfind(|dial| dial.queue == request.endpoint_id);
+        let log = self.env.log();
+        let last = log.dials.iter().rfind(|dial| dial.queue == request.endpoint_id);
         last.filter(|_| matches!(kind, EndpointKind::Rated(_))).map(|dial| dial.life)
     }
 
@@ -78,7 +78,7 @@ impl NodeHttpSender {
     }
 
     fn freezes(&self) -> usize {
-        self.env.journal().lives[self.life].freezes
+        self.env.log().lives[self.life].freezes
     }
 
     fn delays(&self) -> (i64, i64) {
@@ -99,7 +99,7 @@ impl NodeHttpSender {
     }
 
     fn endpoint(&self, request: &OutboundRequest) -> usize {
-        let known = self.env.journal().endpoints.iter().position(|known| *known == request.endpoint_id);
+        let known = self.env.log().endpoints.iter().position(|known| *known == request.endpoint_id);
         known.expect("only known endpoints are called")
     }
 
@@ -117,14 +117,14 @@ impl NodeHttpSender {
             freezes: self.freezes(),
         };
         // A request is excused if the store lost its lease, until the sender knows.
-        if !is_excused && !self.env.journal().has_lost(dial.epoch) {
+        if !is_excused && !self.env.log().has_lost(dial.epoch) {
             self.must_be_owned(&dial);
             self.must_be_only_sender(&dial, self.env.plan.endpoints[self.endpoint(request)].kind);
             self.must_be_first(delivery);
         }
-        let mut journal = self.env.journal();
-        journal.dials.push(dial);
-        journal.dials.len() - 1
+        let mut log = self.env.log();
+        log.dials.push(dial);
+        log.dials.len() - 1
     }
 
     /// Checks that the sender has leased the delivery, and that no other node may take over from it.
@@ -138,7 +138,7 @@ impl NodeHttpSender {
         };
         let now = at(self.env.state().now).as_millis();
         // A lease that went back with the store is valid again at the next heartbeat.
-        let went_back = self.env.journal().losses.last().map(|loss| at(loss.at).as_millis() + LEASE);
+        let went_back = self.env.log().losses.last().map(|loss| at(loss.at).as_millis() + LEASE);
         let is_leased = |until: i64| now <= until.max(went_back.unwrap_or(until));
         let is_owned = |(queue, lease_until, dead): StoredLease| {
             queue == Some(-dial.epoch) && lease_until.is_some_and(is_leased) && dead == Some(false)
@@ -151,14 +151,14 @@ impl NodeHttpSender {
 
     /// Checks that no other node is sending to an exclusive endpoint, unless it is frozen or dead.
     fn must_be_only_sender(&self, dial: &SentRequest, kind: EndpointKind) {
-        let journal = self.env.journal();
+        let log = self.env.log();
         let is_out = |other: &&SentRequest| {
-            let life = &journal.lives[other.life];
+            let life = &log.lives[other.life];
             let is_seen =
-                life.ended_at.is_none() && life.freezes == other.freezes && !journal.has_lost(other.epoch);
+                life.ended_at.is_none() && life.freezes == other.freezes && !log.has_lost(other.epoch);
             other.queue == dial.queue && other.ended_at.is_none() && other.dropped_at.is_none() && is_seen
         };
-        let out: Vec<&SentRequest> = journal.dials.iter().filter(is_out).collect();
+        let out: Vec<&SentRequest> = log.dials.iter().filter(is_out).collect();
         let most = match kind {
             EndpointKind::Shared => return,
             EndpointKind::Narrow(most) => most as usize,
@@ -171,7 +171,7 @@ impl NodeHttpSender {
         } else {
             None
         };
-        drop(journal);
+        drop(log);
         if let Some((promise, what)) = broken {
             self.env.complain(promise, what);
         }
@@ -205,15 +205,15 @@ struct NodeRequestGuard<'a> {
 impl NodeRequestGuard<'_> {
     fn end(&mut self) {
         let now = self.line.env.now();
-        self.line.env.journal().dials[self.number].ended_at = Some(now);
+        self.line.env.log().dials[self.number].ended_at = Some(now);
     }
 }
 
 impl Drop for NodeRequestGuard<'_> {
     fn drop(&mut self) {
         let now = self.line.env.now();
-        let mut journal = self.line.env.journal();
-        let dial = &mut journal.dials[self.number];
+        let mut log = self.line.env.log();
+        let dial = &mut log.dials[self.number];
         if dial.ended_at.is_none() {
             dial.dropped_at = Some(now);
             dial.works_at = dial.works_at.filter(|works_at| *works_at <= now || self.arrives_anyway);

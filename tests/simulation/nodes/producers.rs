@@ -151,11 +151,11 @@ impl Producers {
     /// Notes an event. The same id must be the same event on every node.
     fn note(&mut self, plan: usize, event: EventId, now: i64) {
         let published = &mut self.published[plan];
-        if published.event.is_some_and(|known| known != event) && self.env.journal().is_lost(event) {
+        if published.event.is_some_and(|known| known != event) && self.env.log().is_lost(event) {
             // A node that was frozen answers only now: the record of that id has expired.
             return;
         }
-        if published.event.is_some_and(|known| known != event && self.env.journal().is_lost(known)) {
+        if published.event.is_some_and(|known| known != event && self.env.log().is_lost(known)) {
             // The record of its first publication has expired.
             (published.event, published.answered_at) = (None, None);
         }
@@ -247,6 +247,6 @@ pub(crate) async fn create_app_and_endpoints(env: Arc<NodesEnv>, service: Arc<Se
         }
         let endpoint = service.add_endpoint(ADMIN, &entry, new).await.unwrap();
         witness::note_shard(&env.file().connection(), endpoint.id());
-        env.journal().endpoints.push(endpoint.id());
+        env.log().endpoints.push(endpoint.id());
     }
 }

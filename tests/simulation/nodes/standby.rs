@@ -48,7 +48,7 @@ pub(crate) fn promote(env: &NodesEnv, confirmed: &BTreeMap<i64, i64>) {
     let delivered = ids(&file, "SELECT id FROM deliveries WHERE state = 4");
     drop(file);
     let at = env.state().now;
-    env.journal().losses.push(Loss {
+    env.log().losses.push(Loss {
         at,
         events: events.difference(&kept).copied().map(EventId::from_i64).collect(),
         delivered: delivered.into_iter().map(DeliveryId::from_i64).collect(),

@@ -46,10 +46,10 @@ impl NodesFigures {
 pub(crate) fn check_end(env: &NodesEnv, published: &[Published]) -> (NodesFigures, u64) {
     all_delivered(env, published);
     left_behind(env);
-    let dials = env.journal().dials.clone();
+    let dials = env.log().dials.clone();
     let twice = count_duplicates(env, &dials);
     for (number, endpoint) in env.plan.endpoints.iter().enumerate() {
-        let queue = env.journal().endpoints.get(number).copied();
+        let queue = env.log().endpoints.get(number).copied();
         if let EndpointKind::Rated(rate) = endpoint.kind {
             let counts = |dial: &&SentRequest| Some(dial.queue) == queue && !is_unknowing(env, dial);
             too_fast(env, dials.iter().filter(counts), rate);
@@ -59,10 +59,10 @@ pub(crate) fn check_end(env: &NodesEnv, published: &[Published]) -> (NodesFigure
     out_of_order(env, &dials, published);
     let mut hasher = DefaultHasher::new();
     format!("{dials:?} {published:?}").hash(&mut hasher);
-    let journal = env.journal();
-    let (lives, losses) = (journal.lives.len(), journal.losses.len());
-    let lost = journal.losses.iter().map(|loss| loss.events.len()).sum();
-    drop(journal);
+    let log = env.log();
+    let (lives, losses) = (log.lives.len(), log.losses.len());
+    let lost = log.losses.iter().map(|loss| loss.events.len()).sum();
+    drop(log);
     let figures = NodesFigures {
         dials: dials.len(),
         deliveries: count(env, "SELECT count(*) FROM deliveries") as usize,
@@ -95,7 +95,7 @@ fn all_delivered(env: &NodesEnv, published: &[Published]) {
     .into_iter()
     .collect();
     for (number, Published { event, .. }) in published.iter().enumerate() {
-        let is_lost = event.is_some_and(|event| env.journal().is_lost(event));
+        let is_lost = event.is_some_and(|event| env.log().is_lost(event));
         if let Some(event) = event
             && !stored.contains_key(&event.as_i64())
             && !is_lost
@@ -111,7 +111,7 @@ fn all_delivered(env: &NodesEnv, published: &[Published]) {
         env.complain(Promise::Stuck, what);
     }
     let worked: BTreeSet<DeliveryId> =
-        env.journal().dials.iter().filter(|dial| dial.works_at.is_some()).map(|dial| dial.delivery).collect();
+        env.log().dials.iter().filter(|dial| dial.works_at.is_some()).map(|dial| dial.delivery).collect();
     let delivered = all(env, "SELECT id FROM deliveries WHERE state = 4", |row| row.get(0));
     for delivery in delivered.into_iter().map(DeliveryId::from_i64).filter(|id| !worked.contains(id)) {
         env.complain(Promise::Lost, format!("{delivery} is called delivered and was not received"));
@@ -152,14 +152,11 @@ fn count_duplicates(env: &NodesEnv, dials: &[SentRequest]) -> usize {
     let mut fenced: BTreeSet<i64> = all(env, TAKEN_OVER, |row| row.get(0)).into_iter().collect();
     let unknown = "SELECT DISTINCT delivery FROM attempts WHERE class = 9";
     let unknown: BTreeSet<i64> = all(env, unknown, |row| row.get(0)).into_iter().collect();
-    let journal = env.journal();
-    fenced.extend(journal.losses.iter().flat_map(|loss| loss.fenced.union(&loss.forgotten)));
+    let log = env.log();
+    fenced.extend(log.losses.iter().flat_map(|loss| loss.fenced.union(&loss.forgotten)));
     // Received, and then the store forgot that it was.
     let is_forgotten = |dial: &SentRequest| {
-        journal
-            .losses
-            .iter()
-            .any(|loss| dial.called_at <= loss.at && !loss.delivered.contains(&dial.delivery))
+        log.losses.iter().any(|loss| dial.called_at <= loss.at && !loss.delivered.contains(&dial.delivery))
     };
     let mut broken = Vec::new();
     let mut received: BTreeMap<DeliveryId, Vec<&SentRequest>> = BTreeMap::new();
@@ -178,7 +175,7 @@ fn count_duplicates(env: &NodesEnv, dials: &[SentRequest]) -> usize {
         };
         broken.extend(dials[..dials.len() - 1].iter().find(|dial| !is_excused(dial)).copied());
     }
-    drop(journal);
+    drop(log);
     for dial in broken {
         env.complain(Promise::Duplicate, format!("received again although nothing went wrong: {dial:?}"));
     }
@@ -188,7 +185,7 @@ fn count_duplicates(env: &NodesEnv, dials: &[SentRequest]) -> usize {
 /// Whether its sender did not know yet that the store had lost what it wrote.
 fn is_unknowing(env: &NodesEnv, dial: &SentRequest) -> bool {
     let has_backlog = |loss: &Loss| loss.at < dial.called_at && loss.forgotten.contains(&dial.epoch);
-    env.journal().losses.iter().any(has_backlog)
+    env.log().losses.iter().any(has_backlog)
 }
 
 /// Checks that no window of time holds more requests than the rate allows, from all senders together. A wall clock that is
@@ -196,7 +193,7 @@ fn is_unknowing(env: &NodesEnv, dial: &SentRequest) -> bool {
 fn too_fast<'a>(env: &NodesEnv, dials: impl Iterator<Item = &'a SentRequest>, rate: RateLimit) {
     let mut times: Vec<i64> = dials.map(|dial| dial.called_at).collect();
     times.sort_unstable();
-    let steps = env.journal().steps.clone();
+    let steps = env.log().steps.clone();
     for (first, from) in times.iter().enumerate() {
         for (until, count) in times[first..].iter().zip(1i64..) {
             let steps = steps.iter().filter(|step| (*from - 1000..=*until).contains(step)).count() as i64;
@@ -217,7 +214,7 @@ fn recorded_once(env: &NodesEnv, dials: &[SentRequest]) {
         *sent.entry(dial.delivery.as_i64()).or_default() += 1;
     }
     // By a clock that was set back two requests may have begun at the same time.
-    let is_set = !env.journal().steps.is_empty();
+    let is_set = !env.log().steps.is_empty();
     let one = if is_set { "concat_ws(' ', started_at, total_us, class)" } else { "started_at" };
     let sql = format!(
         "SELECT delivery, count(*), count(DISTINCT {one}) FROM attempts WHERE class <> 9 GROUP BY delivery"
