@@ -2,6 +2,7 @@
 //! triggers faults at their times, and waits until all is quiet.
 
 use super::{
+    db_triggers,
     environment::NodesEnv,
     node::{GRACE, Node},
     plan::{BEGIN, HEAL, NodeFault, NodeFaultKind, NodesPlan},
@@ -9,7 +10,6 @@ use super::{
     sabotage::NodeSabotage,
     standby,
     verdict::{self, NodesFigures},
-    witness,
 };
 use crate::{
     event_log::{Promise, Violation},
@@ -120,7 +120,7 @@ impl NodesDirector {
         }
         self.now = until;
         self.env.state().now = until;
-        witness::report(&self.env);
+        db_triggers::report(&self.env);
     }
 
     fn run_node(&mut self, number: usize, until: i64) {
@@ -250,6 +250,6 @@ impl NodesDirector {
         while self.places.iter().any(|place| place.node.is_some()) {
             self.run_all_once();
         }
-        witness::report(&self.env);
+        db_triggers::report(&self.env);
     }
 }

@@ -1,7 +1,7 @@
 //! Everything that outlives a process where there are several: the time, the store and the connections to it, and what was
 //! seen.
 
-use super::{plan::NodesPlan, sabotage::NodeSabotage, witness};
+use super::{db_triggers, plan::NodesPlan, sabotage::NodeSabotage};
 use crate::{
     event_log::{Promise, Violation},
     plan::SECOND,
@@ -141,7 +141,7 @@ impl NodesEnv {
         };
         let clock = move || there.upgrade().map_or(Timestamp::from_millis(START), |env| at(env.state().now));
         let file = SharedFile::over(Arc::new(wire), Arc::new(clock)).unwrap();
-        witness::install(&file.connection());
+        db_triggers::install(&file.connection());
         let _ = env.file.set(file);
         env
     }
@@ -195,7 +195,7 @@ impl NodesEnv {
             self.sabotage.after_loss(tx, epoch);
         }
         if epoch != 0 {
-            witness::note_who(tx, at(now), epoch, seen);
+            db_triggers::note_who(tx, at(now), epoch, seen);
             self.sabotage.begin(tx, epoch);
         }
         passage

@@ -1,7 +1,7 @@
 //! Clients of the nodes: producers that publish to any node that answers until they know, and an operator that changes
 //! endpoints while they are sent to.
 
-use super::{environment::NodesEnv, node::Node, plan::EndpointKind, witness};
+use super::{db_triggers, environment::NodesEnv, node::Node, plan::EndpointKind};
 use crate::{
     actors::{ADMIN, APP},
     event_log::Promise,
@@ -246,7 +246,7 @@ pub(crate) async fn create_app_and_endpoints(env: Arc<NodesEnv>, service: Arc<Se
             }
         }
         let endpoint = service.add_endpoint(ADMIN, &entry, new).await.unwrap();
-        witness::note_shard(&env.file().connection(), endpoint.id());
+        db_triggers::note_shard(&env.file().connection(), endpoint.id());
         env.log().endpoints.push(endpoint.id());
     }
 }

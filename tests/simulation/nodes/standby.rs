@@ -2,9 +2,9 @@
 //! that, and everything about the rest.
 
 use super::{
+    db_triggers::TAKEN_OVER,
     environment::{Loss, NodesEnv},
     sabotage::NodeSabotage,
-    witness::TAKEN_OVER,
 };
 use posthaste::domain::id::{DeliveryId, EventId};
 use rusqlite::{Connection, OptionalExtension, config::DbConfig};

@@ -2,10 +2,10 @@
 //! fault happened, and no rate was exceeded by all nodes together.
 
 use super::{
+    db_triggers::TAKEN_OVER,
     environment::{Loss, NodesEnv, SentRequest},
     plan::EndpointKind,
     producers::Published,
-    witness::TAKEN_OVER,
 };
 use crate::event_log::Promise;
 use posthaste::domain::{id::DeliveryId, rate_limit::RateLimit};
