@@ -152,8 +152,8 @@ impl NodeLease {
         // Counted before the check: the code that gives the shard up marks it before it checks for running work.
         self.leader_tasks.fetch_add(1, SeqCst);
         let at_work = LeaderGuard(self.clone());
-        let is_steward = self.ownership(LEADER_SHARD) == ShardOwnership::Local && self.is_lease_valid(now);
-        is_steward.then_some(at_work)
+        let is_leader = self.ownership(LEADER_SHARD) == ShardOwnership::Local && self.is_lease_valid(now);
+        is_leader.then_some(at_work)
     }
 
     /// Whether leader work is running, if this is the leader's shard.

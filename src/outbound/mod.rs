@@ -84,7 +84,7 @@ pub struct OutboundRequest {
 impl fmt::Debug for OutboundRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
-            .field("lane", &self.endpoint_id)
+            .field("endpoint_id", &self.endpoint_id)
             .field("target", &self.target)
             .field("body_bytes", &self.body.len())
             .field("timeout", &self.timeout)

@@ -26,7 +26,7 @@ async fn statistics_show_attempts_over_time_by_outcome_code_endpoint_and_event_t
     )
     .await;
     receiver.behave("/bad", Behaviour::Status(503));
-    for event_type in ["order.paid", "order.paid", "user.born"] {
+    for event_type in ["order.paid", "order.paid", "user.created"] {
         app.publish(event_type).await;
     }
     let stats = until_counted(&app, 5).await;
@@ -51,7 +51,7 @@ async fn statistics_show_attempts_over_time_by_outcome_code_endpoint_and_event_t
         .iter()
         .map(|each| (text(&each["event_type"]), each["events"].clone()))
         .collect();
-    assert_eq!(types, [("order.paid".to_owned(), json!(2)), ("user.born".to_owned(), json!(1))]);
+    assert_eq!(types, [("order.paid".to_owned(), json!(2)), ("user.created".to_owned(), json!(1))]);
     assert_eq!(
         (&stats["backlog"]["waiting"], stats["backlog"]["oldest_due_at"].is_string()),
         (&json!(2), true)

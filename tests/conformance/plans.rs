@@ -130,15 +130,15 @@ async fn run_engine_requests(fixture: &mut Fixture, notes: &mut PlanLog<'_>, row
     let endpoint = fixture.endpoint;
     let queues = fixture.store().find_queues().await.unwrap();
     assert_eq!(queues.len(), 50);
-    notes.take("lanes", SHARD_LIMITS);
+    notes.take("queues", SHARD_LIMITS);
     let queues = queues.into_iter().map(|(queue, _)| queue).collect();
     assert_eq!(fixture.store().queue(queues, None, 10).await.unwrap().rows.len(), 10);
-    notes.take("what is next in all lanes", POINT_LIMITS);
+    notes.take("what is next in all queues", POINT_LIMITS);
     assert_eq!(
         fixture.store().queues_with_due(vec![endpoint], after(rows as u64)).await.unwrap(),
         [endpoint]
     );
-    notes.take("lanes behind", POINT_LIMITS);
+    notes.take("queues behind", POINT_LIMITS);
     fixture.store().in_flight_elsewhere(vec![endpoint]).await.unwrap();
     notes.take("what is carried elsewhere", POINT_LIMITS);
     fixture.refill(endpoint, 5, after(rows as u64)).await;
@@ -284,7 +284,7 @@ async fn control((mut fixture, server): (Fixture, ExplainServer), rows: i64) {
     for (round, (index, by)) in (7..).zip([
         (
             "deliveries_open_by_queue",
-            ["a refill", "what is next in all lanes", "retries brought forward"].as_slice(),
+            ["a refill", "what is next in all queues", "retries brought forward"].as_slice(),
         ),
         ("deliveries_open_later", &["the deliveries of an event"]),
         ("deliveries_ended_dead", &["dead letters"]),

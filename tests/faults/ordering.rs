@@ -61,16 +61,16 @@ async fn keep_order(load: Load, seed: u64) {
     }
     let mut node = home.start().await;
     set_up(&node, &receiver).await;
-    let desk = CurrentNode::default();
-    desk.follow(&node.client);
-    let publishing = tokio::spawn(publish_all(desk.clone(), load));
+    let current_node = CurrentNode::default();
+    current_node.follow(&node.client);
+    let publishing = tokio::spawn(publish_all(current_node.clone(), load));
     let mut carried = 0;
     for _ in 0..load.kills {
         tokio::time::sleep(Duration::from_millis(random.u64(100..1500))).await;
         node.kill().await;
         carried += count_in_flight(&home.store());
         node = home.start().await;
-        desk.follow(&node.client);
+        current_node.follow(&node.client);
     }
     publishing.await.unwrap();
     let events = load.keys * load.rounds + load.whole;
@@ -176,18 +176,18 @@ fn is_accepted(answer: &Value) -> bool {
 }
 
 /// Publishes batch after batch: no two events of an ordering group are published at the same time.
-async fn publish_all(desk: CurrentNode, load: Load) {
+async fn publish_all(current_node: CurrentNode, load: Load) {
     let audits: Vec<Value> = (0..load.whole).map(|n| event("audit.written", "whole", n, &json!(n))).collect();
     let mut audits = audits.chunks(load.whole.div_ceil(load.rounds));
     for round in 0..load.rounds {
         if let Some(audits) = audits.next() {
-            desk.publish(audits).await;
+            current_node.publish(audits).await;
         }
         for first in (0..load.keys).step_by(BATCH) {
             let keys = first..(first + BATCH).min(load.keys);
             let line =
                 |key: usize| event("order.changed", &format!("keyed-{key}"), round, &json!({ "key": key }));
-            desk.publish(&keys.map(line).collect::<Vec<_>>()).await;
+            current_node.publish(&keys.map(line).collect::<Vec<_>>()).await;
         }
     }
 }

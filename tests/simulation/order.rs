@@ -53,7 +53,7 @@ pub(crate) fn watch(disk: &Connection) {
          CREATE TRIGGER IF NOT EXISTS note_end AFTER UPDATE OF state, reason ON deliveries
          WHEN new.state >= 4 AND (old.state <> new.state OR old.reason IS NOT new.reason)
          BEGIN INSERT INTO ends SELECT new.id, new.state, new.reason IS 4, c.at FROM archive_clock c; END;
-         CREATE TRIGGER IF NOT EXISTS note_born_ended AFTER INSERT ON deliveries WHEN new.state >= 4
+         CREATE TRIGGER IF NOT EXISTS note_created_ended AFTER INSERT ON deliveries WHEN new.state >= 4
          BEGIN INSERT INTO ends SELECT new.id, new.state, 0, c.at FROM archive_clock c; END;
          CREATE TRIGGER IF NOT EXISTS note_gone AFTER DELETE ON deliveries
          BEGIN INSERT INTO ends SELECT old.id, old.state, 1, c.at FROM archive_clock c; END;",

@@ -9,7 +9,7 @@ use crate::{
     domain::{delivery::Delivery, event::DedupKey, id::EventId},
     store::{
         deliveries::NewEvent,
-        sql::{BulkOp, Command, EVENT, Result, WriterId, event_row, params, queue},
+        sql::{BulkOp, Command, EVENT, Result, WriterId, event_row, params, queue_column},
     },
 };
 use std::{collections::HashSet, sync::LazyLock};
@@ -34,7 +34,7 @@ pub(super) fn accepting(given: &str, first: usize) -> [String; 2] {
         format!("INSERT INTO events ({EVENT}) SELECT published.* FROM {given}{events} AS published"),
         format!(
             "INSERT INTO deliveries_open (id, app, event, endpoint, state, queue, due, give_up_at, retry_index, attempt_count, history_len, due_action)
-             SELECT born.*, 0, 0, 0, 0 FROM {given}{deliveries} AS born"
+             SELECT fresh.*, 0, 0, 0, 0 FROM {given}{deliveries} AS fresh"
         ),
     ]
 }
@@ -144,7 +144,7 @@ impl NewEventRows {
         event_row(&new.event, &new.dedup, &mut |row| self.events.push(row))?;
         new.deliveries.iter().map(|new_delivery| &new_delivery.delivery).try_for_each(|delivery| {
             let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = delivery;
-            let queue = queue(delivery, writer_id.epoch);
+            let queue = queue_column(delivery, writer_id.epoch);
             self.deliveries.push(params![id, app, event, endpoint, state, queue, due, give_up_at])
         })
     }

@@ -27,7 +27,7 @@ macro_rules! values {
     };
 }
 
-/// Statements that put a row into a table. `?24` is the state it must still be in, and `?25` the lane if that is in flight.
+/// Statements that put a row into a table. `?24` is the state it must still be in, and `?25` the queue if that is in flight.
 struct DeliveryTable {
     insert: &'static str,
     update: &'static str,
@@ -134,8 +134,8 @@ fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<Expec
         delivery.order_seq,
     ];
     let mut row = row.to_vec();
-    if let Some((state, queue_column)) = &was {
-        row.extend([state as &dyn ToValue, queue_column]);
+    if let Some((state, queue)) = &was {
+        row.extend([state as &dyn ToValue, queue]);
     }
     Ok(tx.execute(sql, &row)? == 1)
 }

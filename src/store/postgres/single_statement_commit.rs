@@ -70,7 +70,7 @@ fn statement(parts: BatchParts) -> String {
     }
     if parts.accepted {
         let [events, deliveries] = accepting(IF_COUNTED, take(ACCEPT_PARAMS));
-        steps.push(format!("published AS ({events}), born AS ({deliveries})"));
+        steps.push(format!("published AS ({events}), deliveries_new AS ({deliveries})"));
     }
     format!(
         "WITH counted AS (

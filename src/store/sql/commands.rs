@@ -334,15 +334,15 @@ fn in_savepoint(
     may_end: &mut usize,
     now: Timestamp,
 ) -> Result<Result<Vec<LeasedParts>>> {
-    tx.execute("SAVEPOINT lanes", &[])?;
+    tx.execute("SAVEPOINT queues", &[])?;
     let found = match lease_due::lease_due(tx, wants, may_end, now) {
         Err(error @ Error::Wrong(_)) => {
-            tx.execute("ROLLBACK TO lanes", &[])?;
+            tx.execute("ROLLBACK TO queues", &[])?;
             Err(error)
         }
         found => Ok(found?),
     };
-    tx.execute("RELEASE lanes", &[])?;
+    tx.execute("RELEASE queues", &[])?;
     Ok(found)
 }
 

@@ -120,7 +120,7 @@ fn read_bodies(tx: &dyn Sql, places: &[usize], due: &mut [(Delivery, Event)]) ->
             Ok(())
         },
     )?;
-    if found == places.len() { Ok(()) } else { Err(Error::Wrong("an event of a lane is gone".to_owned())) }
+    if found == places.len() { Ok(()) } else { Err(Error::Wrong("an event of a queue is gone".to_owned())) }
 }
 
 /// Deliveries that one lease command may end without an attempt, over all its endpoint queues.

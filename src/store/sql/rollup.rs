@@ -35,7 +35,7 @@ const LINES_PER_STEP: usize = 250;
 /// Lines in one row of the log: a commit that concerns thousands of endpoints is rolled up in parts.
 const LINES_PER_ROW: usize = 125;
 
-/// A line of the log: app, endpoint, event type, start in minutes, counts (events, ok, failed, delivered, dead, unblamed,
+/// A line of the log: app, endpoint, event type, start in minutes, counts (events, ok, failed, delivered, dead, dead excused,
 /// expired, total_us), the last success in milliseconds after the start, latency, endings.
 pub(in crate::store) type LogLine =
     (i64, Option<i64>, String, i64, [u64; 8], Option<i64>, Vec<(u8, u64)>, Vec<(ResultCode, u64)>);

@@ -4,7 +4,7 @@ use super::CommandLine;
 use crate::fixture::TestServer;
 use serde_json::Value;
 
-async fn desk_with_events(server: &TestServer, count: usize) -> CommandLine {
+async fn cli_with_events(server: &TestServer, count: usize) -> CommandLine {
     let app = server.app().await;
     let cli = CommandLine::in_app(server, &app);
     let line = |n| format!("{{\"type\":\"order.paid\",\"id\":\"order-{n}\",\"data\":{n}}}\n");
@@ -21,7 +21,7 @@ fn ids(page: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn a_list_has_as_many_rows_as_were_asked_for_and_can_be_gone_on_with() {
     let server = TestServer::start().await;
-    let cli = desk_with_events(&server, 300).await;
+    let cli = cli_with_events(&server, 300).await;
     let said = cli.run("events list").await;
     assert!(said.err.starts_with("there is more: --all, or --cursor "), "{}", said.err);
     assert_eq!(said.ends(0).lines().count(), 1 + 50);
@@ -45,7 +45,7 @@ async fn a_list_has_as_many_rows_as_were_asked_for_and_can_be_gone_on_with() {
 #[tokio::test]
 async fn an_empty_list_is_noted_on_standard_error() {
     let server = TestServer::start().await;
-    let cli = desk_with_events(&server, 1).await;
+    let cli = cli_with_events(&server, 1).await;
     let said = cli.run("deadletters list").await;
     assert_eq!((said.err.as_str(), said.out.as_str(), said.code), ("no dead-letters\n", "", Some(0)));
     assert_eq!(cli.json("deadletters list").await, serde_json::json!({ "data": [], "next_cursor": null }));
@@ -54,7 +54,7 @@ async fn an_empty_list_is_noted_on_standard_error() {
 #[tokio::test]
 async fn a_closed_output_stops_the_list_without_an_error() {
     let server = TestServer::start().await;
-    let cli = desk_with_events(&server, 1000).await;
+    let cli = cli_with_events(&server, 1000).await;
     let line = format!("'{}' events list --all --json | head -c 10", env!("CARGO_BIN_EXE_posthaste"));
     let output = cli.command("bash").args(["-c", &line]).output().await.unwrap();
     assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"{\"data\":[{"[..], &b""[..]));

@@ -96,7 +96,7 @@ async fn apps(cli: &CommandLine) {
         (&json!("Bäckerei"), &Value::Null, &json!("gold"))
     );
     assert!(
-        cli.text_of("apps update cafe --metadata seats=12").await.contains("metadata    {\"seats\":12}\n")
+        cli.text_of("apps update cafe --metadata places=12").await.contains("metadata    {\"places\":12}\n")
     );
     assert_eq!(cli.text_of("apps delete cafe --yes").await, "delete: cafe: done\n");
     cli.text_of("apps create --id kiosk --name Kiosk").await;

@@ -1,4 +1,4 @@
-//! The store as a witness: triggers in the file see every change that any node makes, and note violations of the rules. A
+//! Database triggers as observers: triggers in the file see every change that any node makes, and note violations of the rules. A
 //! note exists if and only if its commit does.
 
 use super::environment::NodesEnv;
@@ -84,7 +84,7 @@ pub(crate) fn install(file: &Connection) {
         );
         file.execute_batch(&sql).unwrap();
     }
-    for (name, on) in [("born", "INSERT"), ("fetched", "UPDATE OF queue")] {
+    for (name, on) in [("inserted", "INSERT"), ("fetched", "UPDATE OF queue")] {
         let was = if on == "INSERT" { "" } else { "AND old.queue IS NOT new.queue" };
         let sql = format!(
             "CREATE TRIGGER carries_{name} AFTER {on} ON deliveries WHEN new.queue < 0 {was} BEGIN {LEASE_RULES} END"

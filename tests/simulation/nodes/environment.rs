@@ -43,7 +43,7 @@ pub(crate) struct NodesState {
     /// Epoch of the last transaction, if that was not stored although its COMMIT was sent.
     was_lost: Option<i64>,
     /// Node states of the processes that there are.
-    pub(crate) tenures: Vec<Option<Arc<NodeLease>>>,
+    pub(crate) node_states: Vec<Option<Arc<NodeLease>>>,
     /// Nodes that die as soon as their turn is over.
     pub(crate) doomed: BTreeSet<usize>,
     /// False before everything has begun and after the heal: no fault happens then.
@@ -122,7 +122,7 @@ impl NodesEnv {
             away: vec![0; plan.nodes],
             noisy: vec![0; plan.nodes],
             was_lost: None,
-            tenures: vec![None; plan.nodes],
+            node_states: vec![None; plan.nodes],
             doomed: BTreeSet::new(),
             is_dangerous: false,
             rng: Rng::with_seed(plan.seed ^ 0x746f_776e),
@@ -134,7 +134,7 @@ impl NodesEnv {
             state: Mutex::new(state),
             log: Mutex::default(),
         });
-        // The town owns the file, so the file must not own the town.
+        // The environment owns the file, so the file must not own the environment.
         let (here, there) = (Arc::downgrade(&env), Arc::downgrade(&env));
         let wire = move |tx: &Connection, epoch| {
             here.upgrade().map_or(LinkFault::Cut, |env| env.transaction_fate(tx, epoch))
@@ -188,7 +188,7 @@ impl NodesEnv {
             state.away[node] = state.now + [300, 2 * SECOND, 8 * SECOND, 13 * SECOND][state.rng.usize(0..4)];
         }
         let (now, seen) =
-            (state.now, state.tenures[node].as_ref().map_or(0, |node_state| node_state.config_version()));
+            (state.now, state.node_states[node].as_ref().map_or(0, |node_state| node_state.config_version()));
         let was_lost = std::mem::replace(&mut state.was_lost, (passage == LinkFault::Lost).then_some(epoch));
         drop(state);
         if let Some(epoch) = was_lost {

@@ -82,7 +82,7 @@ impl Node {
             log.lives.push(ProcessLife::default());
             log.lives.len() - 1
         };
-        env.state().tenures[number] = Some(node_state.clone());
+        env.state().node_states[number] = Some(node_state.clone());
         let writer: SharedNodeWriter = Arc::new(Mutex::new(Some(writer)));
         runtime.spawn(commit_loop(env.clone(), number, writer.clone(), notified));
         let (stop, told) = Shutdown::new();
@@ -120,8 +120,8 @@ impl Node {
     }
 
     fn own_time(&self, now: i64) -> Instant {
-        let (born_at, begun, drift) = self.started_at;
-        let passed = now - born_at;
+        let (started_at, begun, drift) = self.started_at;
+        let passed = now - started_at;
         begun + Duration::from_millis((passed + passed * drift / 1_000_000) as u64)
     }
 
@@ -138,7 +138,7 @@ impl Node {
     /// Asserts that memory agrees with the store, once all is quiet: its epoch is stored completely, and its endpoints are
     /// as stored.
     pub(crate) fn must_agree(&self, env: &NodesEnv) {
-        let epoch = env.state().tenures[self.number].as_ref().map_or(0, |node_state| node_state.epoch());
+        let epoch = env.state().node_states[self.number].as_ref().map_or(0, |node_state| node_state.epoch());
         if env.log().has_lost(epoch) {
             let what =
                 format!("node {} works on under {epoch}, of which the store lost something", self.number);
@@ -184,7 +184,7 @@ impl Node {
     }
 
     pub(crate) fn is_being_taken_over(&self, env: &NodesEnv) -> bool {
-        let epoch = env.state().tenures[self.number].as_ref().map_or(0, |node_state| node_state.epoch());
+        let epoch = env.state().node_states[self.number].as_ref().map_or(0, |node_state| node_state.epoch());
         let sql = "SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 1)";
         env.file().connection().query_row(sql, [epoch], |row| row.get(0)).unwrap()
     }
@@ -225,7 +225,7 @@ impl Node {
         }
         let now = env.state().now;
         env.log().lives[self.life].ended_at = Some(now);
-        env.state().tenures[self.number] = None;
+        env.state().node_states[self.number] = None;
     }
 }
 

@@ -144,7 +144,7 @@ impl NodeHttpSender {
             queue == Some(-dial.epoch) && lease_until.is_some_and(is_leased) && dead == Some(false)
         };
         if !found.is_some_and(is_owned) {
-            let what = format!("(lane, lease, dead) {found:?} at {now} of {dial:?}");
+            let what = format!("(queue, lease, dead) {found:?} at {now} of {dial:?}");
             self.env.complain(Promise::Dial, what);
         }
     }

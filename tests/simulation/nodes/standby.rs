@@ -33,7 +33,7 @@ pub(crate) fn promote(env: &NodesEnv, confirmed: &BTreeMap<i64, i64>) {
     }
     let events = ids(&file, "SELECT id FROM events");
     let fenced = ids(&file, TAKEN_OVER);
-    // No node writes this: the witness must not note it.
+    // No node writes this: the triggers must not note it.
     file.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
     let is_kept = |table: &String| env.sabotage == NodeSabotage::KeepCount && table == "writer_batches";
     let forgotten = forgotten(&file, confirmed);
