@@ -54,8 +54,8 @@ impl BulkComplete {
     pub(super) fn push(&mut self, place: usize, recording: &RecordResult, delivery: Delivery) -> Result<()> {
         let rows = self.rows.get_or_insert_with(|| ColumnRows::new(COMPLETED));
         recording.attempt_rows(&mut |attempt| {
-            let Delivery { retry_index: place, attempt_count, history_len, finished_at, .. } = &delivery;
-            let ended = params![place, attempt_count, history_len, finished_at];
+            let Delivery { retry_index, attempt_count, history_len, finished_at, .. } = &delivery;
+            let ended = params![retry_index, attempt_count, history_len, finished_at];
             rows.push(&[attempt, ended].concat())
         })?;
         self.gathered.insert(delivery.id, (place, delivery));
