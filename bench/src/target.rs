@@ -101,9 +101,9 @@ impl Target {
         let mut variables = variables.clone();
         variables.insert("payload".to_owned(), PAYLOAD.to_owned());
         let body = fill_json(&self.publish.body, &variables)?.to_string();
-        let place = Value::from(PAYLOAD).to_string();
+        let placeholder = Value::from(PAYLOAD).to_string();
         let (before, after) =
-            body.split_once(&place).with_context(|| format!("publish.body lacks {place}"))?;
+            body.split_once(&placeholder).with_context(|| format!("publish.body lacks {placeholder}"))?;
         Ok(PreparedRequest {
             method: self.publish.method.clone(),
             url: template::fill(&self.publish.url, &variables)?,

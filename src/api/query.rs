@@ -183,7 +183,7 @@ mod tests {
         let encrypted = here.encode_cursor(&service, Cursor { at: 7, id: 8 }).unwrap();
         for index in 0..encrypted.len() {
             let mut changed = encrypted.clone().into_bytes();
-            changed[index] = if changed[place] == b'A' { b'B' } else { b'A' };
+            changed[index] = if changed[index] == b'A' { b'B' } else { b'A' };
             assert_eq!(here.decode_cursor(&service, &String::from_utf8(changed).unwrap()), None, "{index}");
         }
         for bad in ["", "A", "!", &encrypted[1..]] {

@@ -109,12 +109,12 @@ async fn accept_connections(
             biased;
             () = stop.requested() => return,
             accepted = async {
-                let place = room.clone().acquire_owned().await;
-                listener.accept().await.map(|(stream, _)| (place, stream))
+                let permit = room.clone().acquire_owned().await;
+                listener.accept().await.map(|(stream, _)| (permit, stream))
             } => accepted,
         };
         match accepted {
-            Ok((place, stream)) => {
+            Ok((permit, stream)) => {
                 let activity = Arc::new(ConnectionActivity::default());
                 let number = open.next.fetch_add(1, Relaxed);
                 let (ended, stop) = (ConnectionGuard { open: open.clone(), number }, stop.clone());
@@ -125,7 +125,7 @@ async fn accept_connections(
                 };
                 let mut known = open.entries();
                 let task = tokio::spawn(async move {
-                    let _place = place;
+                    let _permit = permit;
                     let _ended = ended;
                     connection.run(stream, stop).await;
                 });

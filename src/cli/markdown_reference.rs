@@ -52,8 +52,8 @@ const COMMON_FLAGS: [&str; 3] = ["json", "help", "config"];
 /// Renders the whole page.
 pub(super) fn markdown(root: &Command) -> String {
     let mut page = INTRODUCTION.to_owned();
-    for (place, line) in exit::EXIT_CODES_HELP.lines().enumerate() {
-        let _ = writeln!(page, "{}", if place == 0 { format!("{line}\n") } else { format!("  {line}") });
+    for (index, line) in exit::EXIT_CODES_HELP.lines().enumerate() {
+        let _ = writeln!(page, "{}", if index == 0 { format!("{line}\n") } else { format!("  {line}") });
     }
     for command in root.get_subcommands().filter(|command| !command.is_hide_set()) {
         describe(&mut page, "##", "posthaste", command);

@@ -153,18 +153,20 @@ fn parse(file_name: &str, text: &str) -> Result<BTreeMap<String, Profile>, Vec<S
         };
         let mut profile = Profile::default();
         for FileEntry { name: field, line, value } in fields {
-            let place = format!("{field} ({file_name}:{line})");
+            let location = format!("{field} ({file_name}:{line})");
             let text = if let FileValue::Text(text) = value { Some(text) } else { None };
             match (field.as_str(), text) {
                 ("url", Some(text)) => profile.url = Some(text),
                 ("key", Some(text)) => profile.key = Some(HiddenText::new(text)),
                 ("app", Some(text)) => profile.app = Some(text),
                 (known, None) if PROFILE_FIELDS.contains(&known) => {
-                    problems.push(format!("{place}: must be text"));
+                    problems.push(format!("{location}: must be text"));
                 }
                 (other, _) => problems.push(match nearest(other, &PROFILE_FIELDS) {
-                    Some(near) => format!("{place}: there is no such field; did you mean `{near}`?"),
-                    None => format!("{place}: there is no such field; known: {}", PROFILE_FIELDS.join(", ")),
+                    Some(near) => format!("{location}: there is no such field; did you mean `{near}`?"),
+                    None => {
+                        format!("{location}: there is no such field; known: {}", PROFILE_FIELDS.join(", "))
+                    }
                 }),
             }
         }

@@ -135,22 +135,22 @@ impl fmt::Debug for Keyring {
     }
 }
 
-fn parse_key(entry: &str, place: usize) -> Result<EncryptionKey, EncryptionError> {
+fn parse_key(entry: &str, binding: usize) -> Result<EncryptionKey, EncryptionError> {
     let (id, encoded) = entry.split_once(':').map_or((None, entry), |(id, encoded)| (Some(id), encoded));
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if id.is_some_and(|id| !(1..=32).contains(&id.len()) || !id.bytes().all(is_plain)) {
-        return Err(EncryptionError::InvalidKeyId(place));
+        return Err(EncryptionError::InvalidKeyId(binding));
     }
     let lenient = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let bytes = GeneralPurpose::new(&STANDARD, lenient)
         .decode(encoded)
-        .map_err(|_| EncryptionError::InvalidKey(place))?;
+        .map_err(|_| EncryptionError::InvalidKey(binding))?;
     if bytes.len() != KEY_BYTES {
-        return Err(EncryptionError::InvalidKey(place));
+        return Err(EncryptionError::InvalidKey(binding));
     }
-    let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| EncryptionError::InvalidKey(place))?;
+    let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| EncryptionError::InvalidKey(binding))?;
     let digest = digest::digest(&digest::SHA256, &bytes);
-    let (start, _) = digest.as_ref().split_first_chunk().ok_or(EncryptionError::InvalidKey(place))?;
+    let (start, _) = digest.as_ref().split_first_chunk().ok_or(EncryptionError::InvalidKey(binding))?;
     let fingerprint = format!("{:08x}", u32::from_be_bytes(*start));
     let id = id.map_or_else(|| fingerprint.clone(), str::to_owned);
     Ok(EncryptionKey { id, fingerprint, key: LessSafeKey::new(key) })
@@ -180,13 +180,13 @@ mod tests {
     proptest! {
         #[test]
         fn encrypted_bytes_decrypt_only_in_their_place(
-            plain in prop::collection::vec(any::<u8>(), 0..100), place in "[a-z/]{0,10}", other in "[a-z/]{0,10}",
+            plain in prop::collection::vec(any::<u8>(), 0..100), binding in "[a-z/]{0,10}", other in "[a-z/]{0,10}",
             nonce: [u8; 12],
         ) {
             let ring = ring(&key(1));
-            let encrypted = ring.encrypt(&plain, &place, nonce).unwrap();
-            prop_assert_eq!(ring.decrypt(&encrypted, &place), Ok(plain));
-            if place != other {
+            let encrypted = ring.encrypt(&plain, &binding, nonce).unwrap();
+            prop_assert_eq!(ring.decrypt(&encrypted, &binding), Ok(plain));
+            if binding != other {
                 prop_assert_eq!(ring.decrypt(&encrypted, &other), Err(EncryptionError::Damaged));
             }
         }

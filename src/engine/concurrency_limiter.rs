@@ -168,11 +168,11 @@ impl ConcurrencyLimiter {
             self.apps_waiting.insert(app);
         }
         let mut served = self.grant_free(Some(app), now);
-        let place = served.queues.iter().position(|served| *served == queue);
-        if let Some(place) = place {
-            served.queues.swap_remove(place);
+        let index = served.queues.iter().position(|served| *served == queue);
+        if let Some(index) = index {
+            served.queues.swap_remove(index);
         }
-        let may = place.is_some() && self.apps.get_mut(&app).is_some_and(|own| own.use_granted(queue));
+        let may = index.is_some() && self.apps.get_mut(&app).is_some_and(|own| own.use_granted(queue));
         (may, served)
     }
 

@@ -46,12 +46,12 @@ pub(super) struct SlotGuard {
 }
 
 impl SlotGuard {
-    pub(super) fn of(place: FunctionSlot) -> Self {
-        Self { slot: place, _turn: None }
+    pub(super) fn of(slot: FunctionSlot) -> Self {
+        Self { slot, _turn: None }
     }
 
-    pub(super) fn in_turn(place: FunctionSlot, turn: Arc<AppTurns>, permit: OwnedSemaphorePermit) -> Self {
-        Self { slot: place, _turn: Some((turn, permit)) }
+    pub(super) fn in_turn(slot: FunctionSlot, turn: Arc<AppTurns>, permit: OwnedSemaphorePermit) -> Self {
+        Self { slot, _turn: Some((turn, permit)) }
     }
 }
 

@@ -97,10 +97,10 @@ impl Renderer {
         let function: FunctionName = (event.event_type.clone(), version.name.clone());
         let until = Instant::now() + SLOT_WAIT_MAX;
         let known = self.fairness.of(event.app).map(|turn| (turn.expected(&function, event.id), turn));
-        let (places, hold) = match &known {
+        let (slots, hold) = match &known {
             None | Some((ExpectedDuration::Quick, _)) => {
-                let place = self.quick_slots.take(until).await;
-                (&self.quick_slots, place.map(SlotGuard::of))
+                let slot = self.quick_slots.take(until).await;
+                (&self.quick_slots, slot.map(SlotGuard::of))
             }
             Some((ExpectedDuration::Doubtful, turn)) => (
                 &self.doubtful_slots,
@@ -110,7 +110,7 @@ impl Renderer {
                 (&self.slow_slots, take_slot_in_turn(turn, &turn.slow, &self.slow_slots, until).await)
             }
         };
-        let hold = hold.ok_or_else(|| busy_error(&function, places))?;
+        let hold = hold.ok_or_else(|| busy_error(&function, slots))?;
         // Another delivery may have made it for the same event meanwhile.
         if let Some(ended) = cached_result(event, version) {
             return Ok(ended);
@@ -142,12 +142,12 @@ impl Renderer {
         }
         let turn = self.fairness.note_slow(event.app, function.clone(), event.id);
         let free = turn.slow.take_free().zip(self.slow_slots.take_free());
-        let Some((permit, place)) = free else {
+        let Some((permit, slot)) = free else {
             // The run is stopped here; when its delivery comes back, it waits in line with the others.
             trial.give_up(turn);
             return Err(busy_error(&function, &self.slow_slots));
         };
-        trial.move_to_slot(SlotGuard::in_turn(place, turn.clone(), permit));
+        trial.move_to_slot(SlotGuard::in_turn(slot, turn.clone(), permit));
         Ok(trial.finish_slow(&turn).await)
     }
 }
@@ -157,12 +157,12 @@ impl Renderer {
 async fn take_slot_in_turn(
     turn: &Arc<AppTurns>,
     queue: &TurnQueue,
-    places: &FunctionSlots,
+    slots: &FunctionSlots,
     until: Instant,
 ) -> Option<SlotGuard> {
     let permit = queue.take(until).await?;
-    let place = places.take(until).await?;
-    Some(SlotGuard::in_turn(place, turn.clone(), permit))
+    let slot = slots.take(until).await?;
+    Some(SlotGuard::in_turn(slot, turn.clone(), permit))
 }
 
 fn cached_result(event: &Event, version: &Arc<PayloadVersion>) -> Option<RunResult> {
@@ -172,8 +172,8 @@ fn cached_result(event: &Event, version: &Arc<PayloadVersion>) -> Option<RunResu
         .map(|converted| converted.map_or_else(RunResult::Failed, RunResult::Converted))
 }
 
-fn busy_error((event_type, version): &FunctionName, places: &FunctionSlots) -> RenderError {
-    if places.are_all_lost() {
+fn busy_error((event_type, version): &FunctionName, slots: &FunctionSlots) -> RenderError {
+    if slots.are_all_lost() {
         tracing::error!(%event_type, %version, "no slot for a payload function: the functions in all of them do not stop");
         return RenderError::temporary(format!(
             "payload version {version} of {event_type} has no place to be made in: the functions in all of them do not stop"

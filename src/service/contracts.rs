@@ -45,7 +45,7 @@ impl Service {
     /// Lists all contracts by name.
     pub fn contracts(&self, after: Option<Cursor>, limit: u32) -> Page<Arc<Contract>> {
         let all = self.contracts.by_name.values().map(|named| named.contract.clone());
-        let page = page_by_id(all.enumerate().collect(), |(place, _)| *place as i64 + 1, after, limit);
+        let page = page_by_id(all.enumerate().collect(), |(index, _)| *index as i64 + 1, after, limit);
         Page { rows: page.rows.into_iter().map(|(_, contract)| contract).collect(), next: page.next }
     }
 

@@ -122,10 +122,10 @@ impl Service {
     }
 
     /// Encrypts a list cursor, because its position may be a row of another app. `None` if encryption fails.
-    pub fn encrypt_cursor(&self, place: &[u8], bound_to: &str) -> Option<Vec<u8>> {
+    pub fn encrypt_cursor(&self, position: &[u8], bound_to: &str) -> Option<Vec<u8>> {
         let mut nonce = [0; 12];
         self.entropy.fill(&mut nonce);
-        self.keyring.encrypt(place, bound_to, nonce).ok()
+        self.keyring.encrypt(position, bound_to, nonce).ok()
     }
 
     pub fn decrypt_cursor(&self, encrypted: &[u8], bound_to: &str) -> Option<Vec<u8>> {

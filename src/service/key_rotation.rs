@@ -109,10 +109,10 @@ impl Service {
     }
 
     fn encrypt_again(&self, app: &App, record: &mut EndpointRecord) -> Result<(), Error> {
-        let place = record.clone();
+        let before = record.clone();
         for encrypted in record.encrypted_parts_mut() {
             if self.keyring.key_id_of(encrypted) != Ok(self.keyring.primary_id()) {
-                *encrypted = self.encrypt(app, &place, &self.decrypt(app, &place, encrypted)?)?;
+                *encrypted = self.encrypt(app, &before, &self.decrypt(app, &before, encrypted)?)?;
             }
         }
         Ok(())

@@ -128,7 +128,7 @@ impl Service {
             let app = entry.app();
             let known = match in_trouble.entry(app.id) {
                 Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(place) => place.insert(self.endpoints_in_trouble(&entry).await?),
+                Entry::Vacant(vacant) => vacant.insert(self.endpoints_in_trouble(&entry).await?),
             };
             let is_in_trouble = known.contains(&id);
             shown.push(EndpointStatistics { app: app.uid.clone(), endpoint, is_in_trouble, counters });

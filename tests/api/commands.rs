@@ -50,7 +50,11 @@ impl CommandLine {
         }
         variables.insert("POSTHASTE_LISTEN", "a setting of the server's".to_owned());
         variables.insert("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned());
-        Self { variables, folder: TempDir::with_prefix("posthaste-commands-").unwrap(), typed: Mutex::default() }
+        Self {
+            variables,
+            folder: TempDir::with_prefix("posthaste-commands-").unwrap(),
+            typed: Mutex::default(),
+        }
     }
 
     /// Configured with the server and its admin key.

@@ -17,7 +17,7 @@ fn is_signed(receipt: &ReceivedWebhook, header: &str) -> bool {
     };
     let signature: Option<Vec<u8>> = (0..hex.len())
         .step_by(2)
-        .map(|place| u8::from_str_radix(hex.get(place..place + 2)?, 16).ok())
+        .map(|index| u8::from_str_radix(hex.get(index..index + 2)?, 16).ok())
         .collect();
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
     let signed = [t.as_bytes(), b".", &receipt.body].concat();

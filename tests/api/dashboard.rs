@@ -195,8 +195,8 @@ mod built_in {
             line.map(|link| link.trim().to_owned())
         })
         .await;
-        let (place, key) = link.strip_prefix("http://").unwrap().split_once("/#key=").unwrap();
-        let client = crate::harness::TestClient::new(place.parse().unwrap(), key);
+        let (address, key) = link.strip_prefix("http://").unwrap().split_once("/#key=").unwrap();
+        let client = crate::harness::TestClient::new(address.parse().unwrap(), key);
         assert_eq!(client.get("/v1/session").await.expect(200)["scope"], "admin");
         assert_eq!(client.get("/").await.header("content-type"), "text/html; charset=utf-8");
         assert_eq!(dev.stop().await, Some(0));

@@ -219,9 +219,9 @@ async fn a_cursor_that_was_changed_or_belongs_elsewhere_is_refused() {
     }
     let cursor = text(&app.get("/events?limit=1&event_type=a").await.is(200)["next_cursor"]);
     app.get(&format!("/events?limit=2&event_type=a&cursor={cursor}")).await.is(200);
-    for place in 0..cursor.len() {
+    for index in 0..cursor.len() {
         let mut changed = cursor.clone().into_bytes();
-        changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
+        changed[index] = if changed[index] == b'A' { b'B' } else { b'A' };
         let changed = String::from_utf8(changed).unwrap();
         let refused =
             app.get(&format!("/events?event_type=a&cursor={changed}")).await.refused(400, "invalid_cursor");

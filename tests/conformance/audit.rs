@@ -238,7 +238,7 @@ pub(crate) async fn filters_combine_and_apps_do_not_mix(mut fixture: Fixture) {
         (AuditFilter { from: Some(after(1)), ..nothing }, vec![]),
     ] {
         let found: Vec<AuditId> = all(&fixture, filter).await.iter().map(|entry| entry.id).collect();
-        let expected: Vec<AuditId> = expected.into_iter().map(|place: usize| ids[place]).collect();
+        let expected: Vec<AuditId> = expected.into_iter().map(|index: usize| ids[index]).collect();
         assert_eq!(found, expected, "{filter:?}");
     }
 }

@@ -106,8 +106,8 @@ impl BulkCase {
     }
 
     fn event(&mut self, (what, which, how): Draw) -> NewEvent {
-        let place = usize::from(which) % ENDPOINTS;
-        let mut new = self.fixture.draft(&[self.endpoints[place]]);
+        let index = usize::from(which) % ENDPOINTS;
+        let mut new = self.fixture.draft(&[self.endpoints[index]]);
         Arc::get_mut(&mut new.event).unwrap().event_type = format!("payment.{}", how % 3);
         if what & 1 == 1 {
             new.dedup.push(self.fixture.dedup(DedupSpace::EventId, &(which % 5).to_string()));
@@ -119,7 +119,7 @@ impl BulkCase {
             new.fingerprint = Fingerprint([how % 3 / 2; 16]);
         }
         let new_delivery = &mut new.deliveries[0];
-        if place == ENDPOINTS - 1 {
+        if index == ENDPOINTS - 1 {
             new_delivery.delivery.ordering_key = OrderingMode::Key.ordering_key(Some(&(how % 2).to_string()));
         }
         match how % 4 {
@@ -139,8 +139,8 @@ impl BulkCase {
     }
 
     fn take(&mut self, which: u8) -> Option<LeasedDelivery> {
-        let place = usize::from(which) % self.leased.len();
-        self.leased[place].take()
+        let index = usize::from(which) % self.leased.len();
+        self.leased[index].take()
     }
 
     fn record(&mut self, (what, which, how): Draw) {
@@ -221,13 +221,13 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
     };
     for draw in first.iter().copied().filter(|draw| is_batch || !is_manual(*draw)) {
         let (what, which, how) = draw;
-        let place = usize::from(which) % play.deliveries.len();
+        let index = usize::from(which) % play.deliveries.len();
         match what % 8 {
             5 => asked.push(cancel(&play, which)),
             6 => {
                 // Up to three queues, or one of them several times.
                 let (queues, step) = (0..=usize::from(how / 4 % 3), usize::from(how >> 6));
-                let queue = |n| play.endpoints[(place + n * step) % ENDPOINTS];
+                let queue = |n| play.endpoints[(index + n * step) % ENDPOINTS];
                 let wants =
                     queues.map(|n| play.fixture.refill_request(queue(n), usize::from(how % 4))).collect();
                 filled.push(store.lease_due(wants, after(100)));

@@ -255,8 +255,8 @@ impl Fixture {
     pub(crate) async fn lease(&self, delivery: DeliveryId, now: Timestamp) -> LeasedDelivery {
         self.refill(self.endpoint, 100, now).await;
         let mut all = self.recorder.take_leased();
-        let place = all.iter().position(|leased| leased.delivery.id == delivery);
-        all.swap_remove(place.expect("carried"))
+        let index = all.iter().position(|leased| leased.delivery.id == delivery);
+        all.swap_remove(index.expect("carried"))
     }
 
     pub(crate) async fn record(&self, leased: LeasedDelivery, verdict: Verdict, attempts: Vec<Attempt>) {

@@ -112,10 +112,10 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: TwoNodes) {
     (record.settings.ordered, record.revision) = (OrderingMode::Endpoint, 2);
     assert!(pair.fixture.store().change_endpoint(record, None).await.unwrap());
     let mut publishing = vec![];
-    for place in 0..30 {
+    for index in 0..30 {
         let mut new = pair.fixture.one_event();
         new.deliveries[0].delivery.ordering_key = OrderingMode::Endpoint.ordering_key(None);
-        let store = if place % 2 == 0 { pair.fixture.shared_store() } else { pair.other.store.clone() };
+        let store = if index % 2 == 0 { pair.fixture.shared_store() } else { pair.other.store.clone() };
         publishing.push(tokio::spawn(async move { store.accept(vec![new]).await }));
     }
     for accepted in publishing {

@@ -99,8 +99,8 @@ async fn what_is_published_later_goes_later_although_its_node_gave_it_an_older_i
     let mut drafts = drafts(&mut pair.fixture, 6);
     let mut ids = Vec::new();
     // The clock of the other node is behind: its new events get older ids than those already stored.
-    for place in 0..6 {
-        let is_here = place % 2 == 0;
+    for index in 0..6 {
+        let is_here = index % 2 == 0;
         let new = drafts.remove(if is_here { drafts.len() / 2 } else { 0 });
         ids.push(new.deliveries[0].delivery.id);
         let accepted = if is_here { pair.fixture.accept(new).await } else { pair.other.accept(new).await };

@@ -218,8 +218,8 @@ impl SimulationState {
         if !self.is_dangerous {
             return None;
         }
-        let place = self.kills.iter().position(|(trigger, _)| *trigger == wanted)?;
-        Some(self.kills.swap_remove(place).1)
+        let index = self.kills.iter().position(|(trigger, _)| *trigger == wanted)?;
+        Some(self.kills.swap_remove(index).1)
     }
 }
 

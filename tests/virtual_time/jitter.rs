@@ -41,11 +41,11 @@ fn distance_from_uniform(sample: &[f64], from: f64, to: f64) -> f64 {
     let mut sorted = sample.to_vec();
     sorted.sort_by(f64::total_cmp);
     let count = sorted.len() as f64;
-    let place = |x: f64| (x - from) / (to - from);
+    let share = |x: f64| (x - from) / (to - from);
     sorted
         .iter()
         .enumerate()
-        .map(|(i, x)| (place(*x) - i as f64 / count).abs().max((place(*x) - (i + 1) as f64 / count).abs()))
+        .map(|(i, x)| (share(*x) - i as f64 / count).abs().max((share(*x) - (i + 1) as f64 / count).abs()))
         .fold(0.0, f64::max)
 }
 

@@ -452,9 +452,9 @@ fn to_base64(bytes: &[u8]) -> String {
     for chunk in bytes.chunks(3) {
         let group =
             chunk.iter().enumerate().fold(0u32, |group, (i, byte)| group | u32::from(*byte) << (16 - 8 * i));
-        for place in 0..4 {
-            let digit = char::from(BASE64[(group >> (18 - 6 * place)) as usize & 63]);
-            text.push(if place <= chunk.len() { digit } else { '=' });
+        for position in 0..4 {
+            let digit = char::from(BASE64[(group >> (18 - 6 * position)) as usize & 63]);
+            text.push(if position <= chunk.len() { digit } else { '=' });
         }
     }
     text
@@ -585,9 +585,9 @@ mod ed25519 {
         let minus_key = key.negated();
         let both = base.plus(&minus_key);
         let mut sum = Point { x: ZERO, y: ONE, z: ONE, t: ZERO };
-        for place in (0..256).rev() {
+        for position in (0..256).rev() {
             sum = sum.plus(&sum);
-            match (bit(&s, place), bit(&h, place)) {
+            match (bit(&s, position), bit(&h, position)) {
                 (true, true) => sum = sum.plus(&both),
                 (true, false) => sum = sum.plus(&base),
                 (false, true) => sum = sum.plus(&minus_key),
@@ -615,8 +615,8 @@ mod ed25519 {
         words
     }
 
-    fn bit(words: &[u64; 4], place: usize) -> bool {
-        words[place / 64] >> (place % 64) & 1 == 1
+    fn bit(words: &[u64; 4], position: usize) -> bool {
+        words[position / 64] >> (position % 64) & 1 == 1
     }
 
     fn is_below_order(scalar: &[u64; 4]) -> bool {
@@ -626,8 +626,8 @@ mod ed25519 {
     /// Long division, bit by bit from the highest: what is left stays below the order, so it can be doubled in four words.
     pub fn modulo_order(bytes: &[u8; 64]) -> [u64; 4] {
         let mut rest = [0u64; 4];
-        for place in (0..512).rev() {
-            let mut carry = u64::from(bytes[place / 8] >> (place % 8) & 1);
+        for position in (0..512).rev() {
+            let mut carry = u64::from(bytes[position / 8] >> (position % 8) & 1);
             for word in &mut rest {
                 (*word, carry) = (*word << 1 | carry, *word >> 63);
             }
@@ -703,9 +703,9 @@ mod ed25519 {
 
         /// To the power of 2^bits - 1 - less, with `less` made of some of these bits: all are set but those of `less`.
         fn power(&self, bits: u32, less: u64) -> Self {
-            (0..bits).rev().fold(ONE, |power, place| {
+            (0..bits).rev().fold(ONE, |power, position| {
                 let square = power.times(&power);
-                let is_left_out = place < 64 && less >> place & 1 == 1;
+                let is_left_out = position < 64 && less >> position & 1 == 1;
                 if is_left_out {
                     square
                 } else {
@@ -738,8 +738,8 @@ mod ed25519 {
                 (*limb, carry) = (sum & LIMB, sum >> 51);
             }
             let mut bytes = [0; 32];
-            for place in 0..255 {
-                bytes[place / 8] |= ((limbs[place / 51] >> (place % 51) & 1) as u8) << (place % 8);
+            for position in 0..255 {
+                bytes[position / 8] |= ((limbs[position / 51] >> (position % 51) & 1) as u8) << (position % 8);
             }
             bytes
         }

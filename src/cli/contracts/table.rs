@@ -37,9 +37,9 @@ pub(super) fn one_contract(contract: &Contract) -> String {
     out.push_str("\nTimeline of a delivery whose receiver always fails at once\n");
     let mut rows: Vec<[String; 2]> = Vec::new();
     let timeline = contract.timeline();
-    for (place, at) in timeline.attempts.iter().enumerate() {
-        let chance = if place < timeline.certain_attempts { "" } else { ", if it is not too old by then" };
-        rows.push([format!("  {at}"), format!("attempt {}{chance}", place + 1)]);
+    for (index, at) in timeline.attempts.iter().enumerate() {
+        let chance = if index < timeline.certain_attempts { "" } else { ", if it is not too old by then" };
+        rows.push([format!("  {at}"), format!("attempt {}{chance}", index + 1)]);
     }
     for ending in &timeline.ends {
         rows.push([format!("  {}", ending.at), describe::state(contract, ending.state)]);

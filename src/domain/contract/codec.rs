@@ -144,13 +144,13 @@ fn read_template(
     section: &Section,
     name: &str,
     default: Option<&str>,
-    place: TemplateUse,
+    template_use: TemplateUse,
 ) -> FieldResult<Template> {
     let source = match default {
         Some(default) => section.or(name, default.to_owned())?,
         None => section.required::<String>(name)?,
     };
-    Template::parse(&source, place).map_err(|message| FieldError::new(section.at(name), message))
+    Template::parse(&source, template_use).map_err(|message| FieldError::new(section.at(name), message))
 }
 
 /// Reads text that is used in a header: printable ASCII.

@@ -63,10 +63,10 @@ impl Contract {
         let mut timeline = Timeline { attempts: Vec::new(), certain_attempts: 0, ends: Vec::new() };
         let mut next = TimeWindow::exactly(Duration::ZERO);
         // An attempt that would be due when the delivery is too old is not made.
-        for place in 0.. {
+        for retry_index in 0.. {
             timeline.attempts.push(next.until(give_up));
             timeline.certain_attempts += usize::from(next.latest < give_up);
-            let wait = |random| backoff::delay_after(retry, place, random);
+            let wait = |random| backoff::delay_after(retry, retry_index, random);
             let (Some(earliest), Some(latest)) = (wait(0.0), wait(1.0)) else { break };
             next = next.plus(earliest, latest);
             if next.earliest >= give_up {

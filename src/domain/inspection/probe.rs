@@ -140,8 +140,8 @@ impl<'a> InspectionSubject<'a> {
     /// Builds the probe as it is sent at `now`.
     pub fn request(&self, probe: InspectionProbe, now: Timestamp) -> Result<ProbeRequest, ProbeError> {
         let contract = &*self.endpoint.contract;
-        let place = InspectionProbe::ALL.iter().position(|known| *known == probe.event()).unwrap_or_default();
-        let first = self.inspection.as_i64() + 1 + 2 * place as i64;
+        let index = InspectionProbe::ALL.iter().position(|known| *known == probe.event()).unwrap_or_default();
+        let first = self.inspection.as_i64() + 1 + 2 * index as i64;
         let (own_id, root) = (EventId::from_i64(first), DeliveryId::from_i64(first + 1));
         let public_id = own_id.with_prefix(self.app.id_prefix());
         let earlier =

@@ -42,8 +42,8 @@ impl EmailRenderer<'_> {
             count => format!("{count} notices, the first: {}", self.headline(first)),
         };
         let mut body = String::new();
-        for (place, notice) in notices.iter().enumerate().take(NOTICES_IN_FULL_MAX) {
-            if place > 0 {
+        for (index, notice) in notices.iter().enumerate().take(NOTICES_IN_FULL_MAX) {
+            if index > 0 {
                 body.push_str("\n----\n\n");
             }
             self.write_notice(notice, &mut body);

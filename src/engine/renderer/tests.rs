@@ -93,10 +93,10 @@ async fn a_run_that_does_not_stop_keeps_its_slot_until_its_thread_ends_and_other
 async fn deliveries_are_released_with_a_reason_when_all_slots_are_lost() {
     let renderer = Renderer::default();
     let mut lost = Vec::new();
-    while let Some(mut place) = renderer.quick_slots.take_free() {
+    while let Some(mut slot) = renderer.quick_slots.take_free() {
         assert!(!renderer.quick_slots.are_all_lost());
-        place.lose();
-        lost.push(place);
+        slot.lose();
+        lost.push(slot);
     }
     let fault = renderer.convert(&event(1, 1, "{}"), &version(ENDLESS), rule(1, 100)).await.unwrap_err();
     assert_eq!(fault.dead_reason, None);

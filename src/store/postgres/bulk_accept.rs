@@ -121,8 +121,8 @@ impl BulkAccept {
         lost: &HashSet<EventId>,
     ) -> Result<()> {
         self.keys.clear();
-        for (place, event) in std::mem::take(&mut self.gathered) {
-            if let BulkOp::Accept(accept) = batch[place].bulk_op()
+        for (index, event) in std::mem::take(&mut self.gathered) {
+            if let BulkOp::Accept(accept) = batch[index].bulk_op()
                 && lost.contains(&accept.event(event).event.id)
             {
                 accept.apply_one(tx, event)?;
@@ -171,8 +171,8 @@ fn each(
     gathered: &[EventPosition],
     with: &mut dyn FnMut(&NewEvent) -> Result<()>,
 ) -> Result<()> {
-    for (place, event) in gathered {
-        if let BulkOp::Accept(accept) = batch[*place].bulk_op() {
+    for (index, event) in gathered {
+        if let BulkOp::Accept(accept) = batch[*index].bulk_op() {
             with(accept.event(*event))?;
         }
     }

@@ -23,8 +23,8 @@ pub(super) fn apply_all(
 ) -> Result<CommitTail> {
     let mut gathered =
         BulkWriter { writer_id, accepted: BulkAccept::default(), ends: BulkComplete::default() };
-    for place in 0..batch.len() {
-        gathered.add(tx, batch, place)?;
+    for index in 0..batch.len() {
+        gathered.add(tx, batch, index)?;
     }
     let accepted = gathered.write_collected(tx, batch)?;
     Ok(CommitTail { accepted, added: added_by(batch)? })
@@ -58,12 +58,12 @@ struct BulkWriter {
 }
 
 impl BulkWriter {
-    fn add(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Command>], place: usize) -> Result<()> {
-        match batch[place].bulk_op() {
+    fn add(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Command>], index: usize) -> Result<()> {
+        match batch[index].bulk_op() {
             BulkOp::Accept(accept) => {
                 let count = accept.start(tx.epoch()).len();
                 for event in 0..count {
-                    self.add_event(tx, batch, (place, event))?;
+                    self.add_event(tx, batch, (index, event))?;
                 }
                 Ok(())
             }
@@ -71,18 +71,18 @@ impl BulkWriter {
                 if self.ends.has(recording.delivery()) {
                     self.write(tx, batch)?;
                 }
-                let BulkOp::Record(recording) = batch[place].bulk_op() else { return Ok(()) };
+                let BulkOp::Record(recording) = batch[index].bulk_op() else { return Ok(()) };
                 match recording.as_simple_delivery(tx.epoch(), |endpoint| !tx.has_health(endpoint)) {
-                    Some(delivery) => self.ends.push(place, recording, delivery),
+                    Some(delivery) => self.ends.push(index, recording, delivery),
                     // Order does not matter here: an endpoint whose health such a command may change has no simple commands
                     // in the batch.
-                    None => batch[place].apply(tx),
+                    None => batch[index].apply(tx),
                 }
             }
             BulkOp::Nothing => Ok(()),
             BulkOp::NotBulk => {
                 self.write(tx, batch)?;
-                batch[place].apply(tx)
+                batch[index].apply(tx)
             }
         }
     }

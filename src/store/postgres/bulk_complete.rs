@@ -51,14 +51,14 @@ impl BulkComplete {
     }
 
     /// Adds a delivery as it ended by this command of the batch.
-    pub(super) fn push(&mut self, place: usize, recording: &RecordResult, delivery: Delivery) -> Result<()> {
+    pub(super) fn push(&mut self, index: usize, recording: &RecordResult, delivery: Delivery) -> Result<()> {
         let rows = self.rows.get_or_insert_with(|| ColumnRows::new(COMPLETED));
         recording.attempt_rows(&mut |attempt| {
             let Delivery { retry_index, attempt_count, history_len, finished_at, .. } = &delivery;
             let ended = params![retry_index, attempt_count, history_len, finished_at];
             rows.push(&[attempt, ended].concat())
         })?;
-        self.gathered.insert(delivery.id, (place, delivery));
+        self.gathered.insert(delivery.id, (index, delivery));
         Ok(())
     }
 
@@ -73,8 +73,8 @@ impl BulkComplete {
         is_recorded: impl Fn(DeliveryId) -> bool,
         batch: &mut [Box<dyn Command>],
     ) {
-        for (id, (place, delivery)) in self.gathered.drain() {
-            if let BulkOp::Record(recording) = batch[place].bulk_op() {
+        for (id, (index, delivery)) in self.gathered.drain() {
+            if let BulkOp::Record(recording) = batch[index].bulk_op() {
                 recording.set_result(is_recorded(id).then_some(delivery));
             }
         }

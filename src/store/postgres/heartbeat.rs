@@ -90,14 +90,14 @@ pub(super) struct HeartbeatHandle(Mutex<Option<UnboundedSender<HeartbeatCommand>
 impl HeartbeatHandle {
     pub(super) fn start(
         server: Arc<Server>,
-        place: Arc<NodeHandle>,
+        node: Arc<NodeHandle>,
         commit_listener: Arc<dyn CommitListener>,
     ) -> io::Result<(Self, NotifySender)> {
         let (orders, taken) = unbounded_channel();
         let alone = runtime::Builder::new_current_thread().enable_time().build()?;
         let beating = HeartbeatThread {
             server,
-            node: place,
+            node,
             commit_listener,
             orders: taken,
             connection: None,

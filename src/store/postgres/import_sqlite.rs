@@ -222,14 +222,14 @@ fn copy(
     let from: &dyn Sql = source;
     let columns =
         from.all("SELECT name FROM pragma_table_info(?1)", params![table], |row| row.get::<String>(0))?;
-    let place = |name: &str| columns.iter().position(|column| column == name);
-    let key_places: Vec<usize> = keys.iter().filter_map(|key| place(key)).collect();
+    let index = |name: &str| columns.iter().position(|column| column == name);
+    let key_places: Vec<usize> = keys.iter().filter_map(|key| index(key)).collect();
     let (listed, key) = (columns.join(", "), keys.join(", "));
     let insert =
         |into: &str| format!("INSERT INTO {into} ({listed}) VALUES ({})", numbered(1, columns.len()));
     let (insert, insert_live, insert_done) =
         (insert(table), insert("deliveries_open"), insert("deliveries_ended"));
-    let (state, ordering_key) = (place("state"), place("ordering_key"));
+    let (state, ordering_key) = (index("state"), index("ordering_key"));
     let total = count(from, table)?;
     let (mut last, mut there) = Transaction::run(session, 0, |tx| {
         let tx: &dyn Sql = tx;
@@ -258,7 +258,7 @@ fn copy(
                 };
                 tx.execute(insert, &borrowed(&values))?;
                 copied += 1;
-                reached = Some(key_places.iter().map(|place| values[*place].clone()).collect());
+                reached = Some(key_places.iter().map(|index| values[*index].clone()).collect());
                 Ok(())
             })?;
             Ok((copied, reached))

@@ -96,11 +96,11 @@ fn join_node(
 ) -> Result<OpenedNode, PostgresOpenError> {
     let writer_lease = Arc::new(WriterLease::new(watch));
     let (session, writer_id) = open::open(server, &writer_lease)?;
-    let place = Arc::new(NodeHandle::new(server.clone(), writer_id, writer_lease));
-    let heartbeat = HeartbeatHandle::start(server.clone(), place.clone(), commit_listener);
+    let node = Arc::new(NodeHandle::new(server.clone(), writer_id, writer_lease));
+    let heartbeat = HeartbeatHandle::start(server.clone(), node.clone(), commit_listener);
     let (heartbeat, notify_sender) =
         heartbeat.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
-    Ok(OpenedNode { session, node: place, heartbeat, notify_sender })
+    Ok(OpenedNode { session, node, heartbeat, notify_sender })
 }
 
 impl PostgresStore {
@@ -119,12 +119,12 @@ impl PostgresStore {
         // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
         let (to_write, told) = (server.clone(), commit_listener.clone());
         let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, watch.clone(), told.clone()) {
-            Ok(OpenedNode { session, node: place, heartbeat, notify_sender }) => {
-                let _ = opened.send(Ok((place.clone(), heartbeat, notify_sender.clone())));
+            Ok(OpenedNode { session, node, heartbeat, notify_sender }) => {
+                let _ = opened.send(Ok((node.clone(), heartbeat, notify_sender.clone())));
                 let writer = SqliteCommitLoop::new(
                     to_write,
                     session,
-                    place,
+                    node,
                     queue.clone(),
                     notify_sender,
                     told.clone(),
@@ -138,20 +138,11 @@ impl PostgresStore {
         let not_prepared = |why: String| PostgresOpenError::NotPrepared(why);
         let (queue, thread) =
             WriterThread::start(limits, write).map_err(|error| not_prepared(error.to_string()))?;
-        let (place, heartbeat, notify_sender) =
+        let (node, heartbeat, notify_sender) =
             is_open.recv().unwrap_or_else(|_| Err(not_prepared("its writer ended".to_owned())))?;
         let (readers, engine_readers) = (readers::on(&server), readers::on(&server));
         let notify_sender = Mutex::new(Some(notify_sender));
-        Ok(Self {
-            queue,
-            readers,
-            engine_readers,
-            thread,
-            node: place,
-            heartbeat,
-            commit_listener,
-            notify_sender,
-        })
+        Ok(Self { queue, readers, engine_readers, thread, node, heartbeat, commit_listener, notify_sender })
     }
 
     /// Returns a function that notifies other nodes of deliveries that were taken over, and the engine here if asked for.

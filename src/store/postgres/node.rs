@@ -212,9 +212,9 @@ impl NodeHandle {
 struct JoinGuard<'a>(&'a NodeHandle);
 
 impl<'a> JoinGuard<'a> {
-    fn begin(place: &'a NodeHandle) -> Self {
-        place.is_joining.store(true, SeqCst);
-        Self(place)
+    fn begin(node: &'a NodeHandle) -> Self {
+        node.is_joining.store(true, SeqCst);
+        Self(node)
     }
 }
 
@@ -232,8 +232,8 @@ impl BlockingSession {
         &self,
         run: impl FnOnce(&NodeHandle) -> Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let place = self.0.clone();
-        let done = tokio::task::spawn_blocking(move || run(&place)).await;
+        let node = self.0.clone();
+        let done = tokio::task::spawn_blocking(move || run(&node)).await;
         done.map_err(|_| StoreError::Closed)?.map_err(|error| store_error(&error))
     }
 
@@ -253,7 +253,7 @@ impl BlockingSession {
 
     /// Maintains partitions. Needs no fence, because it changes no result of a query.
     pub(super) async fn maintain(&self) -> Result<(), StoreError> {
-        self.run(|place| place.with_session(partitions::maintain)).await
+        self.run(|node| node.with_session(partitions::maintain)).await
     }
 }
 
@@ -263,12 +263,12 @@ impl TakeoverSteps for BlockingSession {
         mut run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
         let aside = Self(self.0.clone());
-        Box::pin(async move { aside.run(move |place| place.fenced(&mut run)).await })
+        Box::pin(async move { aside.run(move |node| node.fenced(&mut run)).await })
     }
 
     fn fence(&self, epoch: i64) -> Reply<'static, ()> {
         let aside = Self(self.0.clone());
-        Box::pin(async move { aside.run(move |place| place.fence(epoch)).await })
+        Box::pin(async move { aside.run(move |node| node.fence(epoch)).await })
     }
 }
 

@@ -103,7 +103,7 @@ impl SimpleBatch {
             return Ok(None);
         }
         let (mut accepted, mut ends) = (BulkAccept::default(), BulkComplete::default());
-        for (place, work) in batch.iter_mut().enumerate() {
+        for (index, work) in batch.iter_mut().enumerate() {
             match work.bulk_op() {
                 BulkOp::Accept(accept) => {
                     for (number, new) in accept.start(writer_id.epoch).iter().enumerate() {
@@ -112,14 +112,14 @@ impl SimpleBatch {
                         if !is_own_id || !new.needs_no_decision() || accepted.has_any_key(new) {
                             return Ok(None);
                         }
-                        accepted.push((place, number), new);
+                        accepted.push((index, number), new);
                     }
                 }
                 BulkOp::Record(recording) if !ends.has(recording.delivery()) => {
                     let Some(delivery) = recording.as_simple_delivery(writer_id.epoch, |_| true) else {
                         return Ok(None);
                     };
-                    ends.push(place, recording, delivery)?;
+                    ends.push(index, recording, delivery)?;
                 }
                 BulkOp::Nothing => {}
                 _ => return Ok(None),

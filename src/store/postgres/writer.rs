@@ -69,19 +69,19 @@ impl SqliteCommitLoop {
     pub(super) fn new(
         server: Arc<Server>,
         session: Session,
-        place: Arc<NodeHandle>,
+        node: Arc<NodeHandle>,
         queue: Arc<CommandQueue>,
         notify_sender: NotifySender,
         commit_listener: Arc<dyn CommitListener>,
     ) -> Self {
-        let (session, epoch, writer_lease) = (Some(session), place.epoch(), place.lease.clone());
+        let (session, epoch, writer_lease) = (Some(session), node.epoch(), node.lease.clone());
         let (last, has_changes, busy_since_us, watermarks) =
             (0, false, None, Arc::new(ScanWatermarks::new(writer_lease.clone())));
         let unwell = BTreeSet::new();
         Self {
             server,
             session,
-            node: place,
+            node,
             epoch,
             last,
             has_changes,
@@ -395,8 +395,8 @@ impl BatchWriter for SqliteCommitLoop {
     }
 
     fn end(&mut self) {
-        let place = self.node.clone();
-        let left = self.session().and_then(|session| place.leave(session));
+        let node = self.node.clone();
+        let left = self.session().and_then(|session| node.leave(session));
         if let Err(error) = left {
             tracing::warn!(%error, "this node could not leave the database");
         }

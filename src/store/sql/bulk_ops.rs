@@ -42,8 +42,8 @@ impl Accept {
     }
 
     /// Writes a single event by itself.
-    pub(in crate::store) fn apply_one(&mut self, tx: &dyn Sql, place: usize) -> Result<()> {
-        self.results[place] = delivery_statements::accept(tx, &mut self.events[place])?;
+    pub(in crate::store) fn apply_one(&mut self, tx: &dyn Sql, index: usize) -> Result<()> {
+        self.results[index] = delivery_statements::accept(tx, &mut self.events[index])?;
         Ok(())
     }
 }

@@ -108,12 +108,12 @@ fn read_bodies(tx: &dyn Sql, places: &[usize], due: &mut [(Delivery, Event)]) ->
     if places.is_empty() {
         return Ok(());
     }
-    let events: Vec<(i64, EventId)> = places.iter().map(|place| (*place as i64, due[*place].1.id)).collect();
+    let events: Vec<(i64, EventId)> = places.iter().map(|index| (*index as i64, due[*index].1.id)).collect();
     let sql = "SELECT given.position, e.data FROM {given} CROSS JOIN events e WHERE e.id = given.event";
     let mut found = 0;
     tx.query_each_row(
         &BulkStatement { sql, columns: "position, event", shape: "nn" },
-        &mut |give| events.iter().try_for_each(|(place, event)| give(params![place, event])),
+        &mut |give| events.iter().try_for_each(|(index, event)| give(params![index, event])),
         &mut |row| {
             due[row.get::<i64>(0)? as usize].1.data = Bytes::from(row.get::<Vec<u8>>(1)?);
             found += 1;

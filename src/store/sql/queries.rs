@@ -137,8 +137,8 @@ pub(super) fn events(
         connection.query(&sql, params![app, filter.event_type, low, before.id, most], &mut |row| {
             let fits = row.get::<AppId>(1)? == app
                 && filter.event_type.as_ref().is_none_or(|wanted| row.is(2, &wanted.as_str()));
-            let place = Cursor { at: 0, id: row.get(0)? };
-            Ok(fitting.examine(place, fits.then(|| row::event(row, 0)).transpose()?))
+            let cursor = Cursor { at: 0, id: row.get(0)? };
+            Ok(fitting.examine(cursor, fits.then(|| row::event(row, 0)).transpose()?))
         })
     })
 }
@@ -220,9 +220,9 @@ pub(super) fn deliveries(
     );
     fill(limit, high, |fitting, before, most| {
         connection.query(&sql, params![low, before.id, most], &mut |row| {
-            let place = Cursor { at: 0, id: row.get(0)? };
+            let cursor = Cursor { at: 0, id: row.get(0)? };
             let listed = if fits(row, app, filter)? { Some(delivery_row(connection, row)?) } else { None };
-            Ok(fitting.examine(place, listed))
+            Ok(fitting.examine(cursor, listed))
         })
     })
 }
@@ -263,15 +263,15 @@ pub(super) fn queue(
         "SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event WHERE d.id = ?1"
     );
     let is_more = first.len() == most;
-    let places: Vec<Cursor> =
+    let cursors: Vec<Cursor> =
         first.into_iter().take(limit as usize).map(|(at, id)| Cursor { at, id }).collect();
-    let mut rows = Vec::with_capacity(places.len());
-    for place in &places {
+    let mut rows = Vec::with_capacity(cursors.len());
+    for cursor in &cursors {
         // It may have been leased since.
-        let found = connection.one(&by_id, params![place.id], |row| delivery_row(connection, row))?;
+        let found = connection.one(&by_id, params![cursor.id], |row| delivery_row(connection, row))?;
         rows.extend(found.filter(|listed| listed.delivery.state.is_waiting()));
     }
-    Ok(Page { rows, next: places.last().copied().filter(|_| is_more) })
+    Ok(Page { rows, next: cursors.last().copied().filter(|_| is_more) })
 }
 
 pub(super) fn dead_letters(
@@ -292,8 +292,8 @@ pub(super) fn dead_letters(
         connection.query(&sql, params![app, at, id, most], &mut |row| {
             let fits = endpoint.is_none_or(|endpoint| row.is(3, &endpoint))
                 && (closed_too || !row.is(5, &Some(EndReason::Closed)));
-            let place = Cursor { at: row.get(12)?, id: row.get(0)? };
-            Ok(fitting.examine(place, if fits { Some(delivery_row(connection, row)?) } else { None }))
+            let cursor = Cursor { at: row.get(12)?, id: row.get(0)? };
+            Ok(fitting.examine(cursor, if fits { Some(delivery_row(connection, row)?) } else { None }))
         })
     })
 }

@@ -112,7 +112,7 @@ impl MinuteCounters {
         };
         let key = (AppId::from_i64(app), endpoint.map(EndpointId::from_i64), event_type, minute);
         match self.0.entry(key) {
-            Entry::Vacant(place) => drop(place.insert(counters)),
+            Entry::Vacant(vacant) => drop(vacant.insert(counters)),
             Entry::Occupied(mut known) => known.get_mut().add(&counters),
         }
     }

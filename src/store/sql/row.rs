@@ -41,7 +41,7 @@ macro_rules! integer_column {
 }
 
 fn pick<T: Copy>(all: &[T], number: i64) -> Option<T> {
-    usize::try_from(number).ok().and_then(|place| all.get(place).copied())
+    usize::try_from(number).ok().and_then(|index| all.get(index).copied())
 }
 
 const CHANNELS: [NoticeChannel; 3] = [NoticeChannel::Email, NoticeChannel::List, NoticeChannel::None];

@@ -58,8 +58,8 @@ pub(super) fn add<T: ToValue>(
     tx.query_each_row(
         &BulkStatement { sql: &before, columns: "position, app, whose, width, start", shape: key },
         &mut |give| {
-            (0_i64..).zip(&counters).try_for_each(|(place, ((app, whose, width, start), _))| {
-                give(params![place, app, whose, width.seconds(), start])
+            (0_i64..).zip(&counters).try_for_each(|(index, ((app, whose, width, start), _))| {
+                give(params![index, app, whose, width.seconds(), start])
             })
         },
         &mut |row| {
@@ -67,8 +67,8 @@ pub(super) fn add<T: ToValue>(
             Ok(())
         },
     )?;
-    for (place, before) in found {
-        counters[place].1.add(&before);
+    for (index, before) in found {
+        counters[index].1.add(&before);
     }
     // An existing row is updated in place, so that its index by age is not touched.
     let write = format!(

@@ -133,12 +133,12 @@ fn by_type(connection: &dyn Sql, app: AppId, pieces: &[TimeRange]) -> Result<Vec
     let mut told: Vec<_> =
         busiest_types(connection, app, pieces)?.into_iter().map(|name| (name, Counters::default())).collect();
     let places: BTreeMap<String, usize> =
-        told.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
+        told.iter().enumerate().map(|(index, (name, _))| (name.clone(), index)).collect();
     let sql = format!("SELECT {COUNTERS}, type {OF_TYPES}");
     for piece in pieces {
         connection.each(&sql, params![app, piece.resolution.seconds(), piece.from, piece.to], |row| {
-            if let Some(place) = places.get(row.get::<&str>(COUNTERS_COLUMNS)?) {
-                told[*place].1.add(&read(row)?);
+            if let Some(index) = places.get(row.get::<&str>(COUNTERS_COLUMNS)?) {
+                told[*index].1.add(&read(row)?);
             }
             Ok(())
         })?;

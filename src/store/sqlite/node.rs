@@ -103,11 +103,11 @@ impl SimNode {
     ) -> std::io::Result<(Self, SimCommitLoop)> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
         let queue = Arc::new(CommandQueue::new(limits, wake));
-        let place = NodeIdentity::first(epoch, slot);
-        let pen = SimWriter { file: file.clone(), identity: place.clone(), epoch, last: 0 };
+        let identity = NodeIdentity::first(epoch, slot);
+        let pen = SimWriter { file: file.clone(), identity: identity.clone(), epoch, last: 0 };
         let writer = SimCommitLoop(GroupCommit::new(pen, queue.clone(), commit_listener.clone(), watch));
         let thread = Arc::new(WriterShutdown(queue.clone(), WriterThread::none()));
-        Ok((Self { queue, file: file.clone(), identity: place, commit_listener, thread }, writer))
+        Ok((Self { queue, file: file.clone(), identity, commit_listener, thread }, writer))
     }
 
     /// Joins the file, with a thread that writes.
@@ -118,13 +118,13 @@ impl SimNode {
         limits: QueueLimits,
     ) -> std::io::Result<Self> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
-        let place = NodeIdentity::first(epoch, slot);
-        let pen = SimWriter { file: file.clone(), identity: place.clone(), epoch, last: 0 };
+        let identity = NodeIdentity::first(epoch, slot);
+        let pen = SimWriter { file: file.clone(), identity: identity.clone(), epoch, last: 0 };
         let told = commit_listener.clone();
         let write = move |queue| GroupCommit::new(pen, queue, told, watch).run(Duration::ZERO);
         let (queue, thread) = WriterThread::start(limits, write)?;
         let thread = Arc::new(WriterShutdown(queue.clone(), thread));
-        Ok(Self { queue, file: file.clone(), identity: place, commit_listener, thread })
+        Ok(Self { queue, file: file.clone(), identity, commit_listener, thread })
     }
 
     fn run_now<T: Send + 'static>(

@@ -124,23 +124,23 @@ impl<'a> Evidence<'a> {
         let places: BTreeMap<DeliveryId, usize> =
             files.iter().enumerate().map(|(n, file)| (file.id, n)).collect();
         for (delivery, row) in attempts {
-            if let Some(&place) = places.get(&delivery) {
-                files[place].rows.push(row);
+            if let Some(&index) = places.get(&delivery) {
+                files[index].rows.push(row);
             }
         }
         for post in &event_log.posts {
-            if let Some(&place) = places.get(&post.attempt.delivery) {
-                files[place].posts.push(post);
+            if let Some(&index) = places.get(&post.attempt.delivery) {
+                files[index].posts.push(post);
             }
         }
         for ask in &event_log.asks {
-            if let Some(&place) = places.get(&ask.delivery) {
-                files[place].asks.push(ask);
+            if let Some(&index) = places.get(&ask.delivery) {
+                files[index].asks.push(ask);
             }
             if let ActionAnswer::Made(made) = &ask.said
-                && let Some(&place) = places.get(&made.id)
+                && let Some(&index) = places.get(&made.id)
             {
-                files[place].made_by = Some(ask);
+                files[index].made_by = Some(ask);
             }
         }
         let mut evidence = Self { plan, event_log, events: read_events(disk), files, receivers: Vec::new() };

@@ -56,8 +56,8 @@ impl Excuses {
 
     /// The latest time at which something due at `due` is still on time.
     pub(crate) fn latest(&self, due: i64) -> i64 {
-        let place = self.0.partition_point(|(_, to)| *to < due);
-        let excused = self.0.get(place).filter(|(from, _)| *from <= due).map_or(due, |(_, to)| *to);
+        let index = self.0.partition_point(|(_, to)| *to < due);
+        let excused = self.0.get(index).filter(|(from, _)| *from <= due).map_or(due, |(_, to)| *to);
         excused.saturating_add(LATENESS_TOLERANCE)
     }
 }

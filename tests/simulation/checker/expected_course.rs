@@ -56,7 +56,7 @@ pub(crate) struct ExpectedDeliveryState {
     pub(crate) give_up_at: Option<i64>,
     /// The end of the last attempt.
     pub(crate) last_end: i64,
-    place: usize,
+    retry_index: usize,
     /// An extra manual attempt is due; afterwards it goes back to this.
     extra: Option<ReturnState>,
 }
@@ -142,7 +142,7 @@ fn initial_state(
         end: None,
         give_up_at: age.map(|age| due.to + age),
         last_end: due.from,
-        place: 0,
+        retry_index: 0,
         extra: None,
     })
 }
@@ -216,7 +216,7 @@ impl Course<'_> {
                     at_due: DueAction::Attempt,
                     end: None,
                     give_up_at: age.map(|age| at + age),
-                    place: 0,
+                    retry_index: 0,
                     extra: None,
                     ..standing
                 };
@@ -331,8 +331,8 @@ impl Course<'_> {
             self.standing.end = Some(CourseEnd::Refused(end));
             return;
         }
-        let wait = contract.retry.waits.get(self.standing.place);
-        self.standing.place += 1;
+        let wait = contract.retry.waits.get(self.standing.retry_index);
+        self.standing.retry_index += 1;
         match (wait, contract.retry.final_wait) {
             (Some(wait), _) => {
                 let asked = self.asked_wait(post);

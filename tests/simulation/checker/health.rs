@@ -95,9 +95,9 @@ impl<'a> EndpointHistory<'a> {
         let was_off = |at: Timestamp| receiver.switches.is_certainly_disabled(at.as_millis());
         let ons = manual.iter().filter(|fact| fact.kind == AvailabilityAction::On && was_off(fact.called_at));
         let mut down = Vec::new();
-        for (place, life) in event_log.lives.iter().enumerate() {
+        for (index, life) in event_log.lives.iter().enumerate() {
             let Some(ended) = life.ended_at else { continue };
-            let ready = event_log.lives[place + 1..].iter().find_map(|next| next.ready_at);
+            let ready = event_log.lives[index + 1..].iter().find_map(|next| next.ready_at);
             let ready = ready.map_or(i64::MAX, Timestamp::as_millis);
             // A process that died before it was ready ended no time that was not over already.
             if down.last().is_none_or(|(_, known)| *known != ready) {
@@ -229,8 +229,8 @@ impl<'a> EndpointHistory<'a> {
         failed
             .filter(|at| {
                 let failures = self.failures(*at);
-                let warned_by = failures.iter().enumerate().find(|(place, end)| {
-                    *place + 1 >= FAILURES_MIN && certain(failures[0], **end) >= warning_after
+                let warned_by = failures.iter().enumerate().find(|(index, end)| {
+                    *index + 1 >= FAILURES_MIN && certain(failures[0], **end) >= warning_after
                 });
                 let is_long = certain(failures[0], *at) >= off_after;
                 is_long

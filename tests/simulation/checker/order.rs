@@ -58,8 +58,8 @@ impl<'a> OrderingGroups<'a> {
 
     pub(crate) fn check(&self, violations: &mut Vec<Violation>) {
         for members in self.members.values() {
-            for (place, one) in members.iter().enumerate() {
-                for other in &members[place + 1..] {
+            for (index, one) in members.iter().enumerate() {
+                for other in &members[index + 1..] {
                     violations.extend(one.check_with(other));
                 }
             }
