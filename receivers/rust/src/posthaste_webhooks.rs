@@ -627,9 +627,9 @@ mod ed25519 {
     pub fn modulo_order(bytes: &[u8; 64]) -> [u64; 4] {
         let mut rest = [0u64; 4];
         for position in (0..512).rev() {
-            let mut carry = u64::from(bytes[position / 8] >> (position % 8) & 1);
+            let mut excess = u64::from(bytes[position / 8] >> (position % 8) & 1);
             for word in &mut rest {
-                (*word, carry) = (*word << 1 | carry, *word >> 63);
+                (*word, excess) = (*word << 1 | excess, *word >> 63);
             }
             if !is_below_order(&rest) {
                 let mut borrow = false;
@@ -663,12 +663,12 @@ mod ed25519 {
     impl Field {
         /// Limbs of up to 2^112: what leaves the highest comes back 19-fold in the lowest, as 2^255 is 19.
         fn leased(wide: [u128; 5]) -> Self {
-            let (mut limbs, mut carry) = ([0; 5], 0);
+            let (mut limbs, mut excess) = ([0; 5], 0);
             for (limb, wide) in limbs.iter_mut().zip(wide) {
-                let sum = wide + carry;
-                (*limb, carry) = (sum as u64 & LIMB, sum >> 51);
+                let sum = wide + excess;
+                (*limb, excess) = (sum as u64 & LIMB, sum >> 51);
             }
-            let lowest = u128::from(limbs[0]) + 19 * carry;
+            let lowest = u128::from(limbs[0]) + 19 * excess;
             limbs[0] = lowest as u64 & LIMB;
             limbs[1] += (lowest >> 51) as u64;
             Self(limbs)
@@ -732,10 +732,10 @@ mod ed25519 {
         pub fn encode(&self) -> [u8; 32] {
             // After two carries it is below 2p, so p is subtracted once (if adding 19 reaches 2^255) or not at all.
             let Self(mut limbs) = Self::leased(Self::leased(self.0.map(u128::from)).0.map(u128::from));
-            let mut carry = limbs.iter().fold(19, |carry, limb| (limb + carry) >> 51) * 19;
+            let mut excess = limbs.iter().fold(19, |excess, limb| (limb + excess) >> 51) * 19;
             for limb in &mut limbs {
-                let sum = *limb + carry;
-                (*limb, carry) = (sum & LIMB, sum >> 51);
+                let sum = *limb + excess;
+                (*limb, excess) = (sum & LIMB, sum >> 51);
             }
             let mut bytes = [0; 32];
             for position in 0..255 {
@@ -1085,10 +1085,10 @@ mod tests {
 
     fn plus_order(scalar: &[u8]) -> Vec<u8> {
         let order = ed25519::ORDER.iter().flat_map(|word| word.to_le_bytes());
-        let mut carry = 0;
+        let mut excess = 0;
         let sum = scalar.iter().zip(order).map(|(a, b)| {
-            let sum = u16::from(*a) + u16::from(b) + carry;
-            carry = sum >> 8;
+            let sum = u16::from(*a) + u16::from(b) + excess;
+            excess = sum >> 8;
             sum as u8
         });
         sum.collect()

@@ -307,7 +307,7 @@ impl Command for LeaseDue {
                 has_more_manual: found.has_more_manual,
                 next_due: found.next_due,
             });
-            let carry = |((delivery, event, due), mut permit): (DueDelivery, Permit)| {
+            let lease = |((delivery, event, due), mut permit): (DueDelivery, Permit)| {
                 permit.add_bytes(event.data.len());
                 LeasedDelivery { delivery, event: Arc::new(event), due, permit, epoch }
             };
@@ -315,7 +315,7 @@ impl Command for LeaseDue {
             let manual = found.manual.into_iter().zip(want.manual_permits);
             let oldest = found.oldest.into_iter().zip(want.permits);
             let fresh = found.fresh.into_iter().zip(want.fresh_permits);
-            after.leased.extend(manual.chain(oldest).chain(fresh).map(carry));
+            after.leased.extend(manual.chain(oldest).chain(fresh).map(lease));
         }
         let _ = self.reply.send(Ok(refilled));
     }
