@@ -207,17 +207,21 @@ mod tests {
         let rotate = |overlap, effective_at| RotateSecret { secret: None, overlap, effective_at };
         let hour = Duration::from_hours(1);
         let both = |rotate| rotation_times(Rotation::Both, &rotate, at(0));
-        let switch = |rotate| rotation_times(Rotation::Switch, &rotate, at(0));
+        let switched_at = |rotate| rotation_times(Rotation::Switch, &rotate, at(0));
         assert_eq!(both(rotate(Some(hour), None)).unwrap().old_until, at(3_600_000));
         assert_eq!(both(rotate(None, None)).unwrap().old_until, at(86_400_000));
         assert_eq!(
-            switch(rotate(None, Some(at(77)))).unwrap(),
+            switched_at(rotate(None, Some(at(77)))).unwrap(),
             RotationTimes { new_from: at(77), old_until: at(77) }
         );
-        assert_eq!(switch(rotate(None, Some(at(-5)))).unwrap().new_from, at(0), "a past instant means now");
+        assert_eq!(
+            switched_at(rotate(None, Some(at(-5)))).unwrap().new_from,
+            at(0),
+            "a past instant means now"
+        );
         for refused in [
             both(rotate(None, Some(at(1)))),
-            switch(rotate(Some(hour), None)),
+            switched_at(rotate(Some(hour), None)),
             both(rotate(Some(Duration::from_hours(721)), None)),
         ] {
             assert!(matches!(refused, Err(Error::Field(_))), "{refused:?}");

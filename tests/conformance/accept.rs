@@ -113,12 +113,12 @@ pub(crate) async fn a_delivery_held_at_creation_waits_if_its_endpoint_is_enabled
 
 pub(crate) async fn a_delivery_held_or_cancelled_at_creation_is_not_announced(mut fixture: Fixture) {
     fixture.set_availability(fixture.endpoint, Some(WaitingWhenDisabled::Held)).await;
-    for (switch, ended) in [
+    for (availability, ended) in [
         (Availability::DisabledHold, (DeliveryState::Held, None)),
         (Availability::DisabledCancel, (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled))),
     ] {
         let mut new = fixture.one_event();
-        new.deliveries[0].delivery.apply_availability(switch, NOW);
+        new.deliveries[0].delivery.apply_availability(availability, NOW);
         let id = fixture.publish(new).await;
         assert_eq!(fixture.ended(id).await, ended);
     }

@@ -235,8 +235,8 @@ pub(crate) async fn ten_thousand_closed_dead_letters_do_not_make_a_page_long(mut
         let mut new = fixture.one_event();
         let delivery = &mut new.deliveries[0].delivery;
         delivery.start_in_flight();
-        let switch = posthaste::domain::delivery::Availability::Enabled;
-        delivery.apply_verdict(&dead(DeadReason::Exhausted), (0, 0), switch, after(1)).unwrap();
+        let availability = posthaste::domain::delivery::Availability::Enabled;
+        delivery.apply_verdict(&dead(DeadReason::Exhausted), (0, 0), availability, after(1)).unwrap();
         delivery.close().unwrap();
         events.push(new);
     }

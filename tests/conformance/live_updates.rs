@@ -37,8 +37,8 @@ pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endp
         AvailabilityChange::Disabled(Availability::DisabledHold),
         AvailabilityChange::Enabled { gives_up_while_held: false },
     );
-    for (switch, settle) in [(Some(WaitingWhenDisabled::Held), off), (None, on)] {
-        fixture.set_availability(fixture.endpoint, switch).await;
+    for (availability, settle) in [(Some(WaitingWhenDisabled::Held), off), (None, on)] {
+        fixture.set_availability(fixture.endpoint, availability).await;
         for expected in [&deliveries(&fixture)[..], &[]] {
             fixture.store().apply_to_waiting(fixture.endpoint, settle, 9, after(9)).await.unwrap();
             fixture.wait_until_idle().await;

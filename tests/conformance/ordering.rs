@@ -334,18 +334,18 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut fixture
 }
 
 pub(crate) async fn an_endpoint_that_cancels_or_is_deleted_leaves_no_group(mut fixture: Fixture) {
-    for switch in [Availability::DisabledCancel, Availability::Deleted] {
+    for availability in [Availability::DisabledCancel, Availability::Deleted] {
         order_by(&fixture, OnDead::Block).await;
         let ids = three(&mut fixture, "a").await;
         end(&fixture, retry_at(after(60))).await;
-        match switch {
+        match availability {
             Availability::Deleted => {
                 assert!(fixture.store().remove_endpoint(fixture.endpoint, NOW, None).await.unwrap());
             }
             _ => fixture.set_availability(fixture.endpoint, Some(WaitingWhenDisabled::Cancelled)).await,
         }
         fixture.recorder.take_waiting();
-        apply_state(&fixture, AvailabilityChange::Disabled(switch)).await;
+        apply_state(&fixture, AvailabilityChange::Disabled(availability)).await;
         for id in ids {
             assert_eq!(fixture.delivery(id).await.state, DeliveryState::Cancelled);
         }

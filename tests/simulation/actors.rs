@@ -213,7 +213,7 @@ pub(crate) async fn set_availability(env: Arc<SimulationEnv>, plan: Availability
         if (done.is_ok() || is_gone) && !env.is_dead(office.life) {
             let answered_at = env.now();
             let fact = AvailabilityFact { endpoint: plan.endpoint, kind: plan.kind, called_at, answered_at };
-            env.event_log().switches.push(fact);
+            env.event_log().availability_changes.push(fact);
             return;
         }
         tokio::time::sleep(CALL_TIMEOUT).await;

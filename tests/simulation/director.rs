@@ -70,7 +70,7 @@ fn trace(event_log: &EventLog, disk: &Connection) -> u64 {
     let mut hasher = DefaultHasher::new();
     format!("{:?}", event_log.posts).hash(&mut hasher);
     format!("{:?} {:?}", event_log.lives, event_log.answers).hash(&mut hasher);
-    format!("{:?} {:?}", event_log.asks, event_log.switches).hash(&mut hasher);
+    format!("{:?} {:?}", event_log.asks, event_log.availability_changes).hash(&mut hasher);
     let mut rows =
         disk.prepare("SELECT delivery, position, started_at, class FROM attempts ORDER BY 1, 2").unwrap();
     let mut rows = rows.query([]).unwrap();
@@ -125,7 +125,9 @@ impl Director {
             self.plan(event.at, AgendaItem::Publish(number));
         }
         plan.wishes.iter().for_each(|wish| self.plan(wish.at, AgendaItem::Wish(*wish)));
-        plan.switches.iter().for_each(|switch| self.plan(switch.at, AgendaItem::Switch(*switch)));
+        plan.availability_changes
+            .iter()
+            .for_each(|availability| self.plan(availability.at, AgendaItem::Switch(*availability)));
         for (number, bulk) in plan.bulks.iter().enumerate() {
             self.plan(bulk.at, AgendaItem::SendAgain(number));
         }

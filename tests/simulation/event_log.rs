@@ -18,7 +18,7 @@ pub(crate) struct EventLog {
     pub(crate) lives: Vec<ProcessFact>,
     pub(crate) answers: Vec<AnswerFact>,
     pub(crate) asks: Vec<ActionFact>,
-    pub(crate) switches: Vec<AvailabilityFact>,
+    pub(crate) availability_changes: Vec<AvailabilityFact>,
     pub(crate) troubles: Vec<TroubleFact>,
     /// Deliveries that a caller knows of, in the order they came to be known.
     pub(crate) known: Vec<DeliveryId>,

@@ -194,8 +194,8 @@ impl Execution<'_> {
         self.is_set(JSON_FLAG)
     }
 
-    fn is_set(&self, switch: &str) -> bool {
-        self.given.try_get_one::<bool>(switch).ok().flatten().copied().unwrap_or_default()
+    fn is_set(&self, flag: &str) -> bool {
+        self.given.try_get_one::<bool>(flag).ok().flatten().copied().unwrap_or_default()
     }
 }
 

@@ -92,8 +92,8 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now:
             assert_eq!((after.due, after.at_due), (Some(now), DueAction::Attempt))
         }
         Transition::TakeOver(Availability::Enabled) if !manual => assert_eq!(after.due, Some(now)),
-        Transition::Conclude { verdict: Verdict::Retry { due, then }, switch, .. }
-            if !manual && matches!(switch, Availability::Enabled | Availability::DisabledHold) =>
+        Transition::Conclude { verdict: Verdict::Retry { due, then }, availability, .. }
+            if !manual && matches!(availability, Availability::Enabled | Availability::DisabledHold) =>
         {
             assert_eq!((after.due, after.at_due), (Some(due), then));
         }
@@ -207,11 +207,11 @@ fn verdict() -> impl Strategy<Value = Verdict> {
 
 fn transition() -> impl Strategy<Value = Transition> {
     let conclude =
-        (verdict(), 0u32..4, 0u32..4, availability()).prop_map(|(verdict, rows, numbered, switch)| {
-            Transition::Conclude { verdict, rows, numbered: numbered.min(rows), switch }
+        (verdict(), 0u32..4, 0u32..4, availability()).prop_map(|(verdict, rows, numbered, availability)| {
+            Transition::Conclude { verdict, rows, numbered: numbered.min(rows), availability }
         });
     let replay = (prop::option::of(instant()), availability())
-        .prop_map(|(give_up_at, switch)| Transition::Replay { give_up_at, switch });
+        .prop_map(|(give_up_at, availability)| Transition::Replay { give_up_at, availability });
     prop_oneof![
         6 => Just(Transition::Claim),
         6 => conclude,
@@ -298,7 +298,7 @@ fn delivery_in(state: DeliveryState) -> Delivery {
 }
 
 fn ended(verdict: Verdict) -> Transition {
-    Transition::Conclude { verdict, rows: 1, numbered: 1, switch: Availability::Enabled }
+    Transition::Conclude { verdict, rows: 1, numbered: 1, availability: Availability::Enabled }
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn manual_actions_are_refused_in_exactly_the_states_of_the_design() {
         };
         DeliveryState::ALL.into_iter().filter(refuses).collect()
     };
-    let replay = Transition::Replay { give_up_at: None, switch: Availability::Enabled };
+    let replay = Transition::Replay { give_up_at: None, availability: Availability::Enabled };
     assert_eq!(refused(Transition::Retry(Availability::Enabled)), [Pending, InFlight, Held, Delivered]);
     assert_eq!(refused(Transition::Cancel), [InFlight, Delivered, Dead, Cancelled, Expired]);
     assert_eq!(refused(replay), [Pending, Retrying, InFlight, Held, Delivered]);
@@ -322,7 +322,7 @@ fn manual_actions_are_refused_in_exactly_the_states_of_the_design() {
 #[test]
 fn retries_and_replays_to_a_deleted_endpoint_are_refused() {
     let gone = Availability::Deleted;
-    let replay = Transition::Replay { give_up_at: None, switch: gone };
+    let replay = Transition::Replay { give_up_at: None, availability: gone };
     for (state, happening) in [
         (DeliveryState::Retrying, Transition::Retry(gone)),
         (DeliveryState::Dead, Transition::Retry(gone)),

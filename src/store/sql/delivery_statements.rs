@@ -138,11 +138,11 @@ pub(super) fn record_result(tx: &dyn Sql, record: &DeliveryResult) -> Result<Opt
     }
     // Only a delivery that goes on waiting depends on its endpoint's availability: the happy path reads its health and no
     // more.
-    let mut switch = match record.verdict {
+    let mut availability = match record.verdict {
         Verdict::Delivered => Availability::Enabled,
         _ => availability_of(tx, delivery.endpoint)?,
     };
-    let seen = health::apply_result(tx, record, switch)?;
+    let seen = health::apply_result(tx, record, availability)?;
     let (mut disabled, mut woken) = (None, NewlyDue::new());
     if let Some(off) = record.disable.clone().or_else(|| seen.as_ref().and_then(health::HealthUpdate::off)) {
         if !is_leased(tx, delivery.id, epoch)? {
@@ -150,9 +150,9 @@ pub(super) fn record_result(tx: &dyn Sql, record: &DeliveryResult) -> Result<Opt
         }
         let revision = disable_endpoint(tx, delivery.endpoint, &off)?;
         disabled = revision.map(|revision| (off, revision));
-        switch = availability_of(tx, delivery.endpoint)?;
+        availability = availability_of(tx, delivery.endpoint)?;
     }
-    if delivery.apply_verdict(&record.verdict, slots(record), switch, record.ended_at).is_err()
+    if delivery.apply_verdict(&record.verdict, slots(record), availability, record.ended_at).is_err()
         || !update_leased(tx, epoch, &mut delivery, record.ended_at, &mut woken)?
     {
         return Ok(None);
@@ -209,8 +209,8 @@ pub(super) fn release(
     if leased.epoch != tx.epoch() {
         return Ok(None);
     }
-    let switch = availability_of(tx, delivery.endpoint)?;
-    let done = delivery.release(switch, leased.due, now).is_ok()
+    let availability = availability_of(tx, delivery.endpoint)?;
+    let done = delivery.release(availability, leased.due, now).is_ok()
         && update_leased(tx, leased.epoch, &mut delivery, now, woken)?;
     Ok(done.then_some(delivery))
 }
@@ -267,7 +267,7 @@ pub(super) fn replay(
     woken: &mut NewlyDue,
 ) -> Result<ActionResult> {
     let ReplayAs { as_new, give_up_at, is_alone } = *again;
-    let (from, switch) = (delivery.state, availability_of(tx, delivery.endpoint)?);
+    let (from, availability) = (delivery.state, availability_of(tx, delivery.endpoint)?);
     let mark_manual = |mut delivery: Delivery| {
         if is_alone {
             delivery.mark_manual();
@@ -275,7 +275,7 @@ pub(super) fn replay(
         delivery
     };
     if from == DeliveryState::Delivered {
-        return Ok(match delivery.replay_as(as_new, give_up_at, switch, now).map(mark_manual) {
+        return Ok(match delivery.replay_as(as_new, give_up_at, availability, now).map(mark_manual) {
             Ok(made) => {
                 tx.insert_delivery(&made)?;
                 ActionResult::Made(made)
@@ -283,7 +283,7 @@ pub(super) fn replay(
             Err(refusal) => ActionResult::Refused(refusal),
         });
     }
-    if let Err(refusal) = delivery.replay(give_up_at, switch, now) {
+    if let Err(refusal) = delivery.replay(give_up_at, availability, now) {
         return Ok(ActionResult::Refused(refusal));
     }
     delivery = mark_manual(delivery);
@@ -334,7 +334,7 @@ pub(super) fn apply_to_waiting(
         let from = delivery.state;
         let done = match settle {
             AvailabilityChange::Enabled { gives_up_while_held } => delivery.resume(gives_up_while_held, now),
-            AvailabilityChange::Disabled(switch) => delivery.hold_or_cancel(switch, now),
+            AvailabilityChange::Disabled(availability) => delivery.hold_or_cancel(availability, now),
         };
         if done.is_ok() {
             update_delivery(tx, from, &mut delivery, now, &mut woken)?;

@@ -180,13 +180,15 @@ pub(super) struct HealthUpdate<'a> {
 pub(super) fn apply_result<'a>(
     tx: &dyn Sql,
     record: &'a DeliveryResult,
-    switch: Availability,
+    availability: Availability,
 ) -> Result<Option<HealthUpdate<'a>>> {
     let DeliveryResult { leased, attempts, ended_at, .. } = record;
     let (Some(health_sample), Some(contract)) = (&record.health_sample, &record.contract) else {
         return Ok(None);
     };
-    let Some(last) = attempts.last().filter(|_| switch == Availability::Enabled) else { return Ok(None) };
+    let Some(last) = attempts.last().filter(|_| availability == Availability::Enabled) else {
+        return Ok(None);
+    };
     let endpoint = leased.delivery.endpoint;
     if last.outcome.class == OutcomeClass::Ok {
         // For most endpoints nothing changes, and nothing is locked for them.

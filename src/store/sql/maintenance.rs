@@ -90,10 +90,11 @@ pub(super) fn queues_with_due(
 /// Returns endpoints that are disabled or gone and still have a queue, enabled endpoints with held deliveries, and those
 /// whose dead deliveries block others although they skip them.
 pub(super) fn endpoints_to_apply(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
-    let switch = "SELECT CASE WHEN deleted_at IS NOT NULL THEN 2 WHEN disabled IS NOT NULL THEN 1 ELSE 0 END
+    let availability =
+        "SELECT CASE WHEN deleted_at IS NOT NULL THEN 2 WHEN disabled IS NOT NULL THEN 1 ELSE 0 END
          FROM endpoints WHERE id = ?1";
     let off = |endpoint: EndpointId| -> Result<i64> {
-        Ok(connection.one(switch, params![endpoint], |row| row.get(0))?.unwrap_or(2))
+        Ok(connection.one(availability, params![endpoint], |row| row.get(0))?.unwrap_or(2))
     };
     let mut unfinished = Vec::new();
     for (endpoint, _) in all_queues(connection)? {

@@ -143,14 +143,16 @@ fn sweep(tx: &dyn Sql, epoch: i64, after: DeliveryId, now: Timestamp) -> Result<
     let is_last = (leased.len() as i64) < SWEEP_STEP_ROWS;
     let next = leased.last().map(|last| last.id).filter(|_| !is_last);
     let mut swept = SweepResult { count: 0, next, woken: NewlyDue::new() };
-    let mut switches: HashMap<EndpointId, Availability> = HashMap::new();
+    let mut availabilities: HashMap<EndpointId, Availability> = HashMap::new();
     for mut delivery in leased {
-        let switch = match switches.get(&delivery.endpoint) {
+        let availability = match availabilities.get(&delivery.endpoint) {
             Some(known) => *known,
-            None => *switches.entry(delivery.endpoint).or_insert(availability_of(tx, delivery.endpoint)?),
+            None => {
+                *availabilities.entry(delivery.endpoint).or_insert(availability_of(tx, delivery.endpoint)?)
+            }
         };
         let note = delivery.is_early_probe().then_some(EARLY_PROBE_NOTE);
-        if delivery.take_over(switch, now).is_ok()
+        if delivery.take_over(availability, now).is_ok()
             && update_leased(tx, epoch, &mut delivery, now, &mut swept.woken)?
         {
             attempts::insert_unknown_outcome(tx, delivery.id, delivery.history_len, note, now)?;

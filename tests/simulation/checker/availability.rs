@@ -17,7 +17,7 @@ impl AvailabilityHistory {
     /// `gone`: when answers came that disable the endpoint and are in the history.
     pub(crate) fn of(event_log: &EventLog, endpoint: usize, gone: Vec<Timestamp>, excuses: &Excuses) -> Self {
         let manual = event_log
-            .switches
+            .availability_changes
             .iter()
             .filter(|fact| {
                 fact.endpoint == endpoint

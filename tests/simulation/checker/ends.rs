@@ -68,10 +68,12 @@ pub(crate) fn check(
             let off = receiver.contract.off;
             let cancels = off.waiting == WaitingWhenDisabled::Cancelled
                 || off.published != PublishedWhileDisabled::Held;
-            standing.end.is_none() && cancels && receiver.switches.may_have_been_disabled(finished_at)
+            standing.end.is_none()
+                && cancels
+                && receiver.availability_changes.may_have_been_disabled(finished_at)
         }
         (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)) => {
-            standing.end.is_none() && receiver.switches.was_deleted(finished_at)
+            standing.end.is_none() && receiver.availability_changes.was_deleted(finished_at)
         }
         (DeliveryState::Expired, Some(EndReason::GaveUp)) => {
             let give_up_at = standing.give_up_at.unwrap_or(i64::MAX);

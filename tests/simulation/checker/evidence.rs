@@ -39,7 +39,7 @@ pub(crate) struct EventRow {
 /// Facts about one endpoint.
 pub(crate) struct ReceiverFacts {
     pub(crate) contract: Contract,
-    pub(crate) switches: AvailabilityHistory,
+    pub(crate) availability_changes: AvailabilityHistory,
     pub(crate) excuses: Excuses,
     pub(crate) is_disabled: bool,
     /// When a rule disabled it, and when its owner was warned.
@@ -167,10 +167,10 @@ impl<'a> Evidence<'a> {
         });
         let ruled_off = health::ruled_off(disk, id);
         let gone = gone.chain(ruled_off.iter().copied());
-        let switches = AvailabilityHistory::of(self.event_log, number, gone.collect(), &excuses);
+        let availability_changes = AvailabilityHistory::of(self.event_log, number, gone.collect(), &excuses);
         ReceiverFacts {
             contract,
-            switches,
+            availability_changes,
             excuses,
             is_disabled,
             disabled_by_rule: ruled_off,

@@ -236,7 +236,7 @@ impl Course<'_> {
     /// Checks the due time of a delivery that was retrying when an extra attempt was requested.
     fn must_have_waited(&mut self, due: i64, at: i64) {
         let standing = self.standing;
-        let released = self.receiver.switches.last_enabled(at).unwrap_or(0);
+        let released = self.receiver.availability_changes.last_enabled(at).unwrap_or(0);
         let is_brought_forward = self.receiver.contract.pacing == Pacing::Adaptive
             && due <= made_at(self.file.id.as_i64()).as_millis().max(released);
         // The end of its age counts from when a replay was requested, a little before its answer.
@@ -295,7 +295,8 @@ impl Course<'_> {
             return self.complain(Promise::Schedule, "one attempt too many", at);
         }
         // A recovered endpoint need not wait, and the history says so; being held in between makes it forget.
-        let was_held = receiver.switches.last_enabled(at).is_some_and(|on| on >= standing.last_end);
+        let was_held =
+            receiver.availability_changes.last_enabled(at).is_some_and(|on| on >= standing.last_end);
         let may_be_early = receiver.contract.pacing == Pacing::Adaptive
             && (EARLY_NOTES.iter().any(|note| row.has_note(note)) || was_held);
         if at < standing.due.from && !may_be_early {
@@ -305,13 +306,13 @@ impl Course<'_> {
         if at > latest {
             self.complain(Promise::Schedule, &format!("{} ms late", at - latest), at);
         }
-        if !self.is_test && !post.fresh && receiver.switches.is_certainly_disabled(at) {
+        if !self.is_test && !post.fresh && receiver.availability_changes.is_certainly_disabled(at) {
             self.complain(Promise::AfterEnd, "an attempt to an endpoint that is off", at);
         }
         let cancels =
             receiver.contract.off.waiting == WaitingWhenDisabled::Cancelled && standing.extra.is_none();
         let waited_from = receiver.excuses.latest(standing.last_end.max(standing.due.from.min(at)));
-        if cancels && !self.is_test && receiver.switches.was_disabled_between(waited_from, at) {
+        if cancels && !self.is_test && receiver.availability_changes.was_disabled_between(waited_from, at) {
             self.complain(Promise::AfterEnd, "an attempt after the endpoint's being off cancelled it", at);
         }
     }
@@ -373,7 +374,7 @@ impl Course<'_> {
 impl ExpectedDeliveryState {
     /// Returns the latest start, or end, at which a delivery that is due as it stands is on time.
     pub(crate) fn latest(&self, receiver: &ReceiverFacts, at: i64) -> i64 {
-        let released = receiver.switches.last_enabled(at).unwrap_or(0);
+        let released = receiver.availability_changes.last_enabled(at).unwrap_or(0);
         receiver.excuses.latest(self.due.to.max(self.last_end).max(released))
     }
 

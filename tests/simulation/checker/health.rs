@@ -89,10 +89,11 @@ impl<'a> EndpointHistory<'a> {
             }
         }
         attempts.sort_unstable();
-        let manual: Vec<_> = event_log.switches.iter().filter(|fact| fact.endpoint == number).collect();
+        let manual: Vec<_> =
+            event_log.availability_changes.iter().filter(|fact| fact.endpoint == number).collect();
         // Enabling an enabled endpoint changes nothing.
         let receiver = &evidence.receivers[number];
-        let was_off = |at: Timestamp| receiver.switches.is_certainly_disabled(at.as_millis());
+        let was_off = |at: Timestamp| receiver.availability_changes.is_certainly_disabled(at.as_millis());
         let ons = manual.iter().filter(|fact| fact.kind == AvailabilityAction::On && was_off(fact.called_at));
         let mut down = Vec::new();
         for (index, life) in event_log.lives.iter().enumerate() {
@@ -196,7 +197,7 @@ impl<'a> EndpointHistory<'a> {
         let must_be_off = self.must_be_off_for_events().into_iter().chain(self.must_be_off_for_time()).min();
         must_be_off
             // The last failure may have been an answer that disables it by itself.
-            .filter(|at| !self.receiver.switches.is_certainly_disabled(*at) && disabled > *at)
+            .filter(|at| !self.receiver.availability_changes.is_certainly_disabled(*at) && disabled > *at)
             .filter(|at| !self.gone.contains(at))
             .map(|at| format!("should have been switched off by {at}, and was at {disabled}"))
     }

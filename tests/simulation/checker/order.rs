@@ -120,7 +120,7 @@ impl<'a> OrderedDelivery<'a> {
         let plan = &evidence.plan.endpoints[file.receiver];
         let skipped = evidence
             .event_log
-            .switches
+            .availability_changes
             .iter()
             .find(|fact| fact.endpoint == file.receiver && fact.kind == AvailabilityAction::Skip);
         let from_start = plan.on_dead == Some(OnDead::Skip);
