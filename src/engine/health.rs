@@ -106,9 +106,9 @@ impl HealthWorker {
 
     async fn work(&mut self) {
         loop {
-            let turn = self.leader.lead().await;
+            let leadership = self.leader.lead().await;
             let come_back = self.step().await;
-            drop(turn);
+            drop(leadership);
             self.clock.idle_until(come_back).await;
         }
     }

@@ -117,10 +117,10 @@ impl NoticeMailer {
             let notify = self.notices_waiting.clone();
             // Registered before the step, so that no notification is missed.
             let notified = notify.notified();
-            let Some(turn) = self.lead(stop).await else { return };
+            let Some(leadership) = self.lead(stop).await else { return };
             let come_back = self.step().await;
             let come_back = self.leader.next_check_at(come_back);
-            drop(turn);
+            drop(leadership);
             tokio::select! {
                 biased;
                 () = stop.graceful() => {}
@@ -135,7 +135,7 @@ impl NoticeMailer {
         tokio::select! {
             biased;
             () = stop.graceful() => None,
-            turn = self.leader.lead() => Some(turn),
+            leadership = self.leader.lead() => Some(leadership),
         }
     }
 
@@ -148,8 +148,8 @@ impl NoticeMailer {
         }
         self.progress.cooling_down.retain(|_, until| now < *until && until.since(now) <= MAIL_COOLDOWN);
         let resting = self.progress.cooling_down.keys().copied().collect();
-        let turn = MailCursor { after: self.progress.last_app, collecting: resting };
-        match self.delivery_store.next_mail(turn, now).await {
+        let leadership = MailCursor { after: self.progress.last_app, collecting: resting };
+        match self.delivery_store.next_mail(leadership, now).await {
             Ok(NoticeBatch { notices, .. }) if !notices.is_empty() => self.deliver(&notices, now).await,
             Ok(NoticeBatch { closes_at, .. }) => {
                 if let Some(post) = &self.settings {

@@ -61,9 +61,9 @@ impl OperationalWebhooks {
         loop {
             // Registered before the step, so that no notification is missed.
             let notified = self.notices_waiting.notified();
-            let turn = self.leader.lead().await;
+            let leadership = self.leader.lead().await;
             let come_back = self.leader.next_check_at(self.step().await);
-            drop(turn);
+            drop(leadership);
             tokio::select! {
                 biased;
                 () = notified => {}

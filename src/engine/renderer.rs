@@ -8,7 +8,7 @@
 mod tests;
 
 use super::{
-    function_fairness::{AppFairness, AppTurns, ExpectedDuration, FunctionName, TurnQueue},
+    function_fairness::{AppFairness, AppSlowRuns, ExpectedDuration, FunctionName, SlowRunQueue},
     function_run::{FunctionRun, RunResult, SlotGuard},
     function_slots::FunctionSlots,
     render_error::RenderError,
@@ -96,19 +96,21 @@ impl Renderer {
     ) -> Result<RunResult, RenderError> {
         let function: FunctionName = (event.event_type.clone(), version.name.clone());
         let until = Instant::now() + SLOT_WAIT_MAX;
-        let known = self.fairness.of(event.app).map(|turn| (turn.expected(&function, event.id), turn));
+        let known =
+            self.fairness.of(event.app).map(|slow_runs| (slow_runs.expected(&function, event.id), slow_runs));
         let (slots, hold) = match &known {
             None | Some((ExpectedDuration::Quick, _)) => {
                 let slot = self.quick_slots.take(until).await;
                 (&self.quick_slots, slot.map(SlotGuard::of))
             }
-            Some((ExpectedDuration::Doubtful, turn)) => (
+            Some((ExpectedDuration::Doubtful, slow_runs)) => (
                 &self.doubtful_slots,
-                take_slot_in_turn(turn, &turn.doubtful, &self.doubtful_slots, until).await,
+                take_slot_in_turn(slow_runs, &slow_runs.doubtful, &self.doubtful_slots, until).await,
             ),
-            Some((ExpectedDuration::Slow, turn)) => {
-                (&self.slow_slots, take_slot_in_turn(turn, &turn.slow, &self.slow_slots, until).await)
-            }
+            Some((ExpectedDuration::Slow, slow_runs)) => (
+                &self.slow_slots,
+                take_slot_in_turn(slow_runs, &slow_runs.slow, &self.slow_slots, until).await,
+            ),
         };
         let hold = hold.ok_or_else(|| busy_error(&function, slots))?;
         // Another delivery may have made it for the same event meanwhile.
@@ -118,7 +120,7 @@ impl Renderer {
         let work = (version.clone(), event.data.clone(), rule);
         let trial = FunctionRun::begin(function.clone(), event.id, work, hold)?;
         let ended = match known {
-            Some((ExpectedDuration::Slow, turn)) => trial.finish_slow(&turn).await,
+            Some((ExpectedDuration::Slow, slow_runs)) => trial.finish_slow(&slow_runs).await,
             _ => self.finish(trial, event, function).await?,
         };
         match &ended {
@@ -140,29 +142,29 @@ impl Renderer {
         if let Ok(ended) = timeout(QUICK_RUN_MAX, trial.finish()).await {
             return Ok(ended);
         }
-        let turn = self.fairness.note_slow(event.app, function.clone(), event.id);
-        let free = turn.slow.take_free().zip(self.slow_slots.take_free());
+        let slow_runs = self.fairness.note_slow(event.app, function.clone(), event.id);
+        let free = slow_runs.slow.take_free().zip(self.slow_slots.take_free());
         let Some((permit, slot)) = free else {
             // The run is stopped here; when its delivery comes back, it waits in line with the others.
-            trial.give_up(turn);
+            trial.give_up(slow_runs);
             return Err(busy_error(&function, &self.slow_slots));
         };
-        trial.move_to_slot(SlotGuard::in_turn(slot, turn.clone(), permit));
-        Ok(trial.finish_slow(&turn).await)
+        trial.move_to_slot(SlotGuard::slow(slot, slow_runs.clone(), permit));
+        Ok(trial.finish_slow(&slow_runs).await)
     }
 }
 
 /// Waits for the app's turn and then for a slot: only one run of each app waits for a slot, so that all apps get theirs in
 /// turn.
 async fn take_slot_in_turn(
-    turn: &Arc<AppTurns>,
-    queue: &TurnQueue,
+    slow_runs: &Arc<AppSlowRuns>,
+    queue: &SlowRunQueue,
     slots: &FunctionSlots,
     until: Instant,
 ) -> Option<SlotGuard> {
     let permit = queue.take(until).await?;
     let slot = slots.take(until).await?;
-    Some(SlotGuard::in_turn(slot, turn.clone(), permit))
+    Some(SlotGuard::slow(slot, slow_runs.clone(), permit))
 }
 
 fn cached_result(event: &Event, version: &Arc<PayloadVersion>) -> Option<RunResult> {

@@ -113,7 +113,7 @@ impl RetentionWorker {
     /// Scans until it has caught up with its age.
     async fn scan(&mut self, index: usize) -> Result<(), StoreError> {
         loop {
-            let turn = self.leader.lead().await;
+            let leadership = self.leader.lead().await;
             let now = self.clock.now();
             let walk = &mut self.scans[index];
             // A clock that was set back must not delay the scan until it is as late again.
@@ -131,7 +131,7 @@ impl RetentionWorker {
                 walk.reached = if overdue.is_last { to_id - 1 } else { overdue.reached };
                 if !overdue.is_last {
                     let took = self.clock.now().since(now);
-                    drop(turn);
+                    drop(leadership);
                     self.sleep(took.max(STEP_PAUSE_MIN)).await;
                     continue;
                 }

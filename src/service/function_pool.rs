@@ -62,13 +62,13 @@ impl FunctionPool {
         let take =
             async |slots: &Arc<Semaphore>| timeout_at(until, slots.clone().acquire_owned()).await.ok()?.ok();
         let Some(app) = app else { return Some(vec![take(&self.operator).await?]) };
-        let turn = take(&self.app_slot(app)).await?;
-        Some(vec![turn, take(&self.apps).await?])
+        let permit = take(&self.app_slot(app)).await?;
+        Some(vec![permit, take(&self.apps).await?])
     }
 
     fn app_slot(&self, app: AppId) -> Arc<Semaphore> {
         let mut slots = self.slots_by_app.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.retain(|_, turn| Arc::strong_count(turn) > 1);
+        slots.retain(|_, permit| Arc::strong_count(permit) > 1);
         slots.entry(app).or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
     }
 }

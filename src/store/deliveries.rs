@@ -294,7 +294,7 @@ pub trait DeliveryStore: Send + Sync {
 
     /// Returns the next mail to send: the notices of an app that go together. Promise: until it has ended it is returned
     /// again with the same notices, whatever is written meanwhile.
-    fn next_mail(&self, turn: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch>;
+    fn next_mail(&self, cursor: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch>;
 
     /// Stores the result of the mail whose first notice this is.
     fn finish_mail(&self, app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> Reply<'_, ()>;

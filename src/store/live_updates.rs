@@ -227,7 +227,7 @@ impl DeliveryStore for LiveUpdateStore {
         fn start_next_inspection(per_app_max: u32) -> Option<Inspection>;
         fn finish_inspection(inspection: InspectionId, report: Option<InspectionReport>, now: Timestamp) -> bool;
         fn advance_retries(recovery: AdvanceRetries, now: Timestamp) -> AdvancedRetries;
-        fn next_mail(turn: MailCursor, now: Timestamp) -> NoticeBatch;
+        fn next_mail(cursor: MailCursor, now: Timestamp) -> NoticeBatch;
         fn finish_mail(app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> ();
         fn close_digests(now: Timestamp) -> ();
         fn mark_notices_published(notices: Vec<NoticeId>) -> ();

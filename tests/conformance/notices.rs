@@ -57,8 +57,8 @@ async fn of_app(fixture: &Fixture) -> Vec<Notice> {
 }
 
 async fn take(fixture: &Fixture, after: i64, resting: &[AppId], now: Timestamp) -> NoticeBatch {
-    let turn = MailCursor { after: AppId::from_i64(after), collecting: resting.to_vec() };
-    fixture.store().next_mail(turn, now).await.unwrap()
+    let cursor = MailCursor { after: AppId::from_i64(after), collecting: resting.to_vec() };
+    fixture.store().next_mail(cursor, now).await.unwrap()
 }
 
 async fn end(fixture: &Fixture, mail: &[Notice], end: MailOutcome) {

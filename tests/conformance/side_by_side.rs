@@ -123,8 +123,8 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: TwoNodes) {
     }
     for done in 0..30 {
         let [here, there] = refill_both(&pair, 5).await;
-        let turn = (here.len(), there.len());
-        assert!(turn == (1, 0) || turn == (0, 1), "{turn:?} after {done}");
+        let counts = (here.len(), there.len());
+        assert!(counts == (1, 0) || counts == (0, 1), "{counts:?} after {done}");
         for (leased, store) in here
             .into_iter()
             .map(|one| (one, pair.fixture.shared_store()))

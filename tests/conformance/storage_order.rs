@@ -132,8 +132,11 @@ async fn who_joins_a_line_waits_until_whoever_joined_before_it_is_stored(mut pai
     for accepted in [before, after] {
         assert_eq!(accepted.await.unwrap().unwrap(), [Accepted::New]);
     }
-    let turn = async |id| pair.fixture.delivery(id).await.order_seq;
-    assert_eq!([turn(first).await, turn(ids[0]).await, turn(ids[1]).await], [None, Some(1), Some(2)]);
+    let order_seq = async |id| pair.fixture.delivery(id).await.order_seq;
+    assert_eq!(
+        [order_seq(first).await, order_seq(ids[0]).await, order_seq(ids[1]).await],
+        [None, Some(1), Some(2)]
+    );
 }
 
 play! {

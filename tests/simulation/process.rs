@@ -177,7 +177,7 @@ impl Process {
             );
         }
         let mut tries_left = TRIES_WHILE_CLOSING;
-        while tries_left > 0 && self.commit().is_some_and(|turn| turn != CommitResult::Nothing) {
+        while tries_left > 0 && self.commit().is_some_and(|result| result != CommitResult::Nothing) {
             tries_left -= usize::from(had_trouble);
         }
         let leased = "SELECT count(*) FROM deliveries WHERE queue = 0";

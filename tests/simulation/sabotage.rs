@@ -399,8 +399,8 @@ impl DeliveryStore for SabotagedStore {
         self.store.finish_inspection(id, report, now)
     }
 
-    fn next_mail(&self, turn: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch> {
-        self.store.next_mail(turn, now)
+    fn next_mail(&self, cursor: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch> {
+        self.store.next_mail(cursor, now)
     }
 
     fn finish_mail(&self, app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> Reply<'_, ()> {

@@ -26,15 +26,15 @@ const NEXT_APP: &str =
 
 /// Returns the next mail: of the first app after the cursor that has something to send. Examines only apps that have
 /// something to send now or are still collecting; the latter are at most as many as mails go out in a minute.
-pub(super) fn next_mail(tx: &dyn Sql, turn: &MailCursor, now: Timestamp) -> Result<NoticeBatch> {
+pub(super) fn next_mail(tx: &dyn Sql, cursor: &MailCursor, now: Timestamp) -> Result<NoticeBatch> {
     let are_all_closed = close(tx, now)? < DIGESTS_CLOSED_MAX;
     let next_app = |after: i64, last: i64| -> Result<Option<AppId>> {
         Ok(tx.one(NEXT_APP, params![after, last], |row| row.get(0))?.flatten())
     };
-    let all_round = [(turn.after.as_i64(), i64::MAX), (i64::MIN, turn.after.as_i64())];
+    let all_round = [(cursor.after.as_i64(), i64::MAX), (i64::MIN, cursor.after.as_i64())];
     for (mut after, last) in all_round {
         while let Some(app) = next_app(after, last)? {
-            let notices = form_mail(tx, app, turn.collecting.contains(&app))?;
+            let notices = form_mail(tx, app, cursor.collecting.contains(&app))?;
             if !notices.is_empty() {
                 return Ok(NoticeBatch { notices, closes_at: None });
             }

@@ -39,9 +39,9 @@ impl<R: ReadConnection> ReaderPool<R> {
     ) -> Reply<'static, T> {
         let shared = self.0.clone();
         Box::pin(async move {
-            let turn = shared.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
+            let permit = shared.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
             let read = tokio::task::spawn_blocking(move || {
-                let _turn = turn;
+                let _permit = permit;
                 shared.read(&mut run)
             });
             let result = read.await.map_err(|_| StoreError::Closed)?;

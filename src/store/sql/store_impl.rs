@@ -237,8 +237,8 @@ impl<D: Backend> DeliveryStore for D {
         self.write(move |tx| inspections::finish(tx, inspection, report.as_ref(), now))
     }
 
-    fn next_mail(&self, turn: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch> {
-        self.write(move |tx| outbox::next_mail(tx, &turn, now))
+    fn next_mail(&self, cursor: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch> {
+        self.write(move |tx| outbox::next_mail(tx, &cursor, now))
     }
 
     fn finish_mail(&self, app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> Reply<'_, ()> {

@@ -72,7 +72,7 @@ async fn changes_are_known_to_all(fixture: &ClusterFixture) -> Duration {
     let none = json!({ "event_types": ["nothing.of_this"] });
     let mut slowest = Duration::ZERO;
     for round in 0..5 {
-        let at = |turn: usize| &clients[(round + turn) % 3];
+        let at = |number: usize| &clients[(round + number) % 3];
         let id = format!("late-{round}");
         let path = format!("/v1/apps/a/endpoints/{id}");
         let status = async |client: &TestClient| client.get(&path).await.status;

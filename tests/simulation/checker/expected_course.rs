@@ -83,8 +83,8 @@ pub(crate) fn check(
     let is_murky = file.asks.iter().any(|ask| matches!(ask.said, ActionAnswer::Unknown));
     let receiver = &evidence.receivers[file.receiver];
     let Some(mut standing) = initial_state(evidence, file, receiver) else { return };
-    if let Some(turn) = lines.turn_of(evidence, file) {
-        standing.due.to = standing.due.to.max(turn.as_millis());
+    if let Some(order_seq) = lines.turn_of(evidence, file) {
+        standing.due.to = standing.due.to.max(order_seq.as_millis());
     }
     let mut course = Course {
         file,
