@@ -60,7 +60,7 @@ impl LiveUpdateStore {
     fn publish_after<'a, T: Send + 'a>(
         &'a self,
         answer: Reply<'a, T>,
-        hints: impl FnOnce(&T) -> Vec<LiveUpdate> + Send + 'a,
+        updates: impl FnOnce(&T) -> Vec<LiveUpdate> + Send + 'a,
     ) -> Reply<'a, T> {
         let watchers = &self.shared.watchers;
         if !watchers.has_subscribers() {
@@ -68,8 +68,8 @@ impl LiveUpdateStore {
         }
         Box::pin(async move {
             let answer = answer.await?;
-            for hint in hints(&answer) {
-                watchers.publish(hint);
+            for update in updates(&answer) {
+                watchers.publish(update);
             }
             Ok(answer)
         })
@@ -82,9 +82,9 @@ impl Shared {
     }
 
     /// Publishes the update once everything recorded so far is durable. One flush serves all that arrive meanwhile.
-    fn publish_when_durable(self: &Arc<Self>, hint: LiveUpdate) {
+    fn publish_when_durable(self: &Arc<Self>, update: LiveUpdate) {
         let mut recorded = self.recorded();
-        recorded.push(hint);
+        recorded.push(update);
         if recorded.len() > 1 {
             return;
         }
@@ -104,8 +104,8 @@ impl Shared {
                 // A closed or failing store has no new state to refetch; the update is harmless then.
                 let _ = shared.delivery_store.flush().await;
                 told = so_far.len();
-                for hint in so_far {
-                    shared.watchers.publish(hint);
+                for update in so_far {
+                    shared.watchers.publish(update);
                 }
             }
         });
@@ -132,7 +132,7 @@ fn updates_of_new(new: &NewEvent) -> Vec<LiveUpdate> {
 
 fn updates_of_accepted(updates: Vec<Vec<LiveUpdate>>, accepted: &[Accepted]) -> Vec<LiveUpdate> {
     let new = updates.into_iter().zip(accepted).filter(|(_, accepted)| **accepted == Accepted::New);
-    new.flat_map(|(hints, _)| hints).collect()
+    new.flat_map(|(updates, _)| updates).collect()
 }
 
 /// Forwards methods that need no live update.
@@ -164,10 +164,10 @@ impl DeliveryStore for LiveUpdateStore {
     }
 
     fn record_result(&self, record: DeliveryResult) {
-        let hint = if self.shared.watchers.has_subscribers() { update_of_result(&record) } else { None };
+        let update = if self.shared.watchers.has_subscribers() { update_of_result(&record) } else { None };
         self.shared.delivery_store.record_result(record);
-        if let Some(hint) = hint {
-            self.shared.publish_when_durable(hint);
+        if let Some(update) = update {
+            self.shared.publish_when_durable(update);
         }
     }
 
@@ -191,8 +191,8 @@ impl DeliveryStore for LiveUpdateStore {
     }
 
     fn start_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
-        let hint = LiveUpdate::replay(&replay);
-        self.publish_after(self.shared.delivery_store.start_replay(replay, entry), move |()| vec![hint])
+        let update = LiveUpdate::replay(&replay);
+        self.publish_after(self.shared.delivery_store.start_replay(replay, entry), move |()| vec![update])
     }
 
     fn advance_replay(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
@@ -299,7 +299,7 @@ impl CommitListener for LiveUpdateListener {
         self.commit_listener.is_queue_remote(endpoint)
     }
 
-    fn live_update(&self, hint: LiveUpdate) {
-        self.watchers.publish(hint);
+    fn live_update(&self, update: LiveUpdate) {
+        self.watchers.publish(update);
     }
 }

@@ -64,9 +64,9 @@ impl StreamClient {
     async fn live_update(&mut self, wanted: Value) -> Value {
         let fits = |text: &str| {
             let tail = text.lines().filter_map(|line| line.strip_prefix("data: "));
-            let hints = tail.filter_map(|data| serde_json::from_str::<Value>(data).ok());
-            hints.into_iter().find(|hint| {
-                wanted.as_object().unwrap().iter().all(|(name, value)| hint.get(name) == Some(value))
+            let updates = tail.filter_map(|data| serde_json::from_str::<Value>(data).ok());
+            updates.into_iter().find(|update| {
+                wanted.as_object().unwrap().iter().all(|(name, value)| update.get(name) == Some(value))
             })
         };
         self.read_until(|text| fits(text).is_some()).await;
@@ -100,12 +100,12 @@ async fn changes_of_an_event_are_streamed_at_once_and_without_its_content() {
     let published = app.post("/events", &event).await.is(202);
     let delivery = text(&published["deliveries"][0]["id"]);
     let ended = json!({ "kind": "attempt", "delivery_id": delivery, "state": "delivered" });
-    let hint = tail.live_update(ended).await;
+    let update = tail.live_update(ended).await;
     let shown = app.delivery(&delivery).await;
     assert_eq!(shown["status"], "delivered", "whoever looks because of a hint finds what it is about");
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-    assert_eq!((&hint["app_id"], &hint["endpoint_id"]), (&json!(app.id), &json!("shop")));
-    let ours = text(&hint["event_id"]);
+    assert_eq!((&update["app_id"], &update["endpoint_id"]), (&json!(app.id), &json!("shop")));
+    let ours = text(&update["event_id"]);
     assert_eq!(app.get(&format!("/events/{ours}")).await.is(200)["id"], "order-1", "{ours} is the event");
     tail.live_update(json!({ "kind": "event", "event_id": ours })).await;
     tail.live_update(json!({ "kind": "delivery", "delivery_id": delivery, "state": "in_flight" })).await;
@@ -136,10 +136,13 @@ async fn retries_actions_endpoints_and_replays_are_streamed() {
     let held = text(&app.publish("b").await["deliveries"][0]["id"]);
     tail.live_update(json!({ "kind": "attempt", "delivery_id": held, "state": "retrying" })).await;
     app.act("/endpoints/waits/disable").await.is(200);
-    let is_about_several = |hint: &Value| hint["kind"] == "delivery" && hint.get("delivery_id").is_none();
+    let is_about_several =
+        |update: &Value| update["kind"] == "delivery" && update.get("delivery_id").is_none();
     wait_for("what was held is told", WAIT_MAX, async || {
         timeout(Duration::from_millis(50), tail.read()).await.ok();
-        tail.live_updates().into_iter().find(|hint| is_about_several(hint) && hint["endpoint_id"] == "waits")
+        tail.live_updates()
+            .into_iter()
+            .find(|update| is_about_several(update) && update["endpoint_id"] == "waits")
     })
     .await;
     assert_eq!(app.delivery(&held).await["status"], "held", "whoever looks finds it so");
@@ -148,7 +151,7 @@ async fn retries_actions_endpoints_and_replays_are_streamed() {
     wait_for("its end is told", WAIT_MAX, async || {
         timeout(Duration::from_millis(50), tail.read()).await.ok();
         let new = tail.live_updates().split_off(before);
-        new.into_iter().find(|hint| hint["kind"] == "endpoint")
+        new.into_iter().find(|update| update["kind"] == "endpoint")
     })
     .await;
 }

@@ -73,13 +73,13 @@ pub(crate) struct RecordingListener {
     configuration_waits: AtomicUsize,
     /// Whether every queue is owned by another node.
     pub(crate) owns_no_queue: AtomicBool,
-    hints: Mutex<Vec<LiveUpdate>>,
+    updates: Mutex<Vec<LiveUpdate>>,
     pub(crate) gate: Gate,
 }
 
 impl RecordingListener {
     pub(crate) fn take_live_updates(&self) -> Vec<LiveUpdate> {
-        std::mem::take(&mut self.hints.lock().unwrap())
+        std::mem::take(&mut self.updates.lock().unwrap())
     }
 
     pub(crate) fn take_leased(&self) -> Vec<LeasedDelivery> {
@@ -148,8 +148,8 @@ impl CommitListener for RecordingListener {
         self.owns_no_queue.load(Ordering::SeqCst)
     }
 
-    fn live_update(&self, hint: LiveUpdate) {
-        self.hints.lock().unwrap().push(hint);
+    fn live_update(&self, update: LiveUpdate) {
+        self.updates.lock().unwrap().push(update);
     }
 }
 

@@ -60,18 +60,18 @@ impl Service {
         events: &[Result<PublishRequest<'_>, Error>],
     ) -> Vec<Option<Error>> {
         let mut broken: Vec<Option<Error>> = vec![None; events.len()];
-        let (mut checks, mut hints) = (Vec::new(), 0);
+        let (mut checks, mut suggestions) = (Vec::new(), 0);
         {
             let catalogue = self.config_cache.catalogue();
             for (index, publish) in events.iter().enumerate() {
                 let Ok(publish) = publish else { continue };
-                match self.check_type(&catalogue, publish.event_type, hints < SUGGESTIONS_MAX) {
+                match self.check_type(&catalogue, publish.event_type, suggestions < SUGGESTIONS_MAX) {
                     Ok(None) => {}
                     Ok(Some(event_type)) => {
                         checks.push(SchemaCheck { index, event_type, data: publish.data.clone() });
                     }
                     Err(refused) => {
-                        hints += usize::from(matches!(refused, PublishRuleError::Unknown { .. }));
+                        suggestions += usize::from(matches!(refused, PublishRuleError::Unknown { .. }));
                         broken[index] = Some(rule_error(refused));
                     }
                 }

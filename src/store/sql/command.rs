@@ -130,8 +130,8 @@ impl CommitEffects {
         if self.notices_wait {
             commit_listener.notice_waiting();
         }
-        for hint in self.live_updates {
-            commit_listener.live_update(hint);
+        for update in self.live_updates {
+            commit_listener.live_update(update);
         }
     }
 }
