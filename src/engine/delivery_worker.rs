@@ -64,7 +64,7 @@ impl DeliveryWorker {
         &self,
         sending: OutgoingDelivery,
         queue: &EndpointQueue,
-        leave: &AdmissionTicket,
+        ticket: &AdmissionTicket,
     ) -> Option<SendResult> {
         let OutgoingDelivery { leased, note } = sending;
         let mut lease_guard = LeaseGuard::new(leased, note, self.delivery_store.clone(), self.clock.clone());
@@ -81,7 +81,7 @@ impl DeliveryWorker {
             return None;
         }
         let delivered = match packed {
-            Ok(prepared) => self.send_with_repeat(&mut lease_guard, &prepared, queue, leave).await,
+            Ok(prepared) => self.send_with_repeat(&mut lease_guard, &prepared, queue, ticket).await,
             Err(fault) => Err(fault.into()),
         };
         let report = self.send_result(&lease_guard, &endpoint, matches!(delivered, Ok(true)));
@@ -149,27 +149,28 @@ impl DeliveryWorker {
         lease_guard: &mut LeaseGuard,
         prepared: &PreparedRequest,
         queue: &EndpointQueue,
-        leave: &AdmissionTicket,
+        ticket: &AdmissionTicket,
     ) -> Result<bool, NoOutcome> {
         let had_bad_luck =
             |leased: &LeasedDelivery| leased.delivery.history_len > leased.delivery.attempt_count;
-        let starts_fresh = leave.took_tokens() && lease_guard.leased().is_some_and(had_bad_luck);
+        let starts_fresh = ticket.took_tokens() && lease_guard.leased().is_some_and(had_bad_luck);
         let mut counts = false;
         for fresh in [starts_fresh, true] {
             let Some(leased) = lease_guard.leased() else { return Ok(false) };
             let started_at = self.clock.now();
             let position = leased.delivery.history_len + 1 + lease_guard.attempts().len() as u32;
             let request = prepared.request(leased, position, started_at, fresh)?;
-            queue.mark_sent(leave, started_at);
+            queue.mark_sent(ticket, started_at);
             lease_guard.mark_sent(started_at);
-            let mut outcome = self.send(request, lease_guard, queue, leave).await?;
+            let mut outcome = self.send(request, lease_guard, queue, ticket).await?;
             verdict::classify(&mut outcome, &prepared.endpoint.contract);
             self.metrics.count_attempt(outcome.class);
             let Endpoint { record, target, .. } = &*prepared.endpoint;
             counts = self.outage_detector.record(record.app, target.host(), &outcome, self.clock.now());
             let is_stale = outcome.class == OutcomeClass::StaleConnection;
             lease_guard.add_attempt(new_attempt(&prepared.endpoint, started_at, outcome));
-            let may_repeat = || self.delivery_store.can_record() && queue.may_repeat(leave, self.clock.now());
+            let may_repeat =
+                || self.delivery_store.can_record() && queue.may_repeat(ticket, self.clock.now());
             if !is_stale || fresh || !may_repeat() {
                 break;
             }
@@ -184,21 +185,21 @@ impl DeliveryWorker {
         request: OutboundRequest,
         lease_guard: &mut LeaseGuard,
         queue: &EndpointQueue,
-        leave: &AdmissionTicket,
+        ticket: &AdmissionTicket,
     ) -> Result<Outcome, NoOutcome> {
-        let (around, posting) = (&queue.context, self.http_sender.post(request));
-        let posted = if around.node_state.is_single_node() {
+        let (context, posting) = (&queue.context, self.http_sender.post(request));
+        let posted = if context.node_state.is_single_node() {
             posting.await
         } else {
             // Subscribed before the epoch is read: joining again changes the epoch first.
-            let (cut, abandoned) = (around.exclusive_cut.notified(), around.abandoned.notified());
-            if lease_guard.leased().is_none_or(|leased| leased.epoch != around.node_state.epoch()) {
+            let (cut, abandoned) = (context.exclusive_cut.notified(), context.abandoned.notified());
+            if lease_guard.leased().is_none_or(|leased| leased.epoch != context.node_state.epoch()) {
                 lease_guard.mark_not_sent();
                 return Err(NoOutcome::Released);
             }
             tokio::select! {
                 biased;
-                () = cut, if leave.is_exclusive() => return Err(NoOutcome::Released),
+                () = cut, if ticket.is_exclusive() => return Err(NoOutcome::Released),
                 () = abandoned => return Err(NoOutcome::Released),
                 posted = posting => posted,
             }
@@ -229,7 +230,7 @@ impl DeliveryWorker {
         };
         let ended_at = self.clock.now();
         let delivery = &leased.delivery;
-        let standing = RetryContext {
+        let retry_context = RetryContext {
             retry_index: delivery.retry_index,
             give_up_at: delivery.give_up_at,
             unnumbered: delivery.history_len - delivery.attempt_count + lease_guard.attempts().len() as u32
@@ -238,7 +239,7 @@ impl DeliveryWorker {
         };
         let contract: &Contract = &endpoint.contract;
         let verdict =
-            verdict::decide(&last.outcome, &standing, contract, ended_at, self.entropy.unit_float());
+            verdict::decide(&last.outcome, &retry_context, contract, ended_at, self.entropy.unit_float());
         let event = &leased.event;
         if verdict == Verdict::Delivered {
             let wanted_at = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
@@ -257,7 +258,7 @@ impl DeliveryWorker {
             adjusted_time: self.outage_detector.adjusted_time(ended_at),
             paused: self.requested_pause(&last.outcome, endpoint, ended_at),
         });
-        if standing.is_local_outage {
+        if retry_context.is_local_outage {
             lease_guard.append_note(match verdict {
                 Verdict::RetryUncounted { .. } => OUTAGE_RETRY_NOTE,
                 _ => OUTAGE_NOTE,

@@ -27,7 +27,7 @@ impl Dispatcher {
     /// period; the rest end as "outcome unknown".
     pub(super) async fn run(&mut self, stop: Shutdown) {
         let mut workers = JoinSet::new();
-        let around = self.queues.context.clone();
+        let context = self.queues.context.clone();
         let mut come_back = None;
         loop {
             tokio::select! {
@@ -37,16 +37,16 @@ impl Dispatcher {
                     // An endless stream of ready queues must not delay timers that are due.
                     Some(queue) => {
                         let now = self.start_workers(&queue, &mut workers);
-                        if around.timers.is_due(now) {
+                        if context.timers.is_due(now) {
                             self.run_due_timers(now, &mut workers);
                         }
                     }
                     None => break,
                 },
-                () = around.timers.first_changed.notified() => come_back = around.timers.first(),
+                () = context.timers.first_changed.notified() => come_back = context.timers.first(),
                 () = sleep_until_timer(&*self.delivery_worker.clock, come_back) => {
                     self.run_due_timers(self.delivery_worker.clock.now(), &mut workers);
-                    come_back = around.timers.first();
+                    come_back = context.timers.first();
                 }
                 Some(_) = workers.join_next(), if !workers.is_empty() => {}
             }
@@ -82,9 +82,9 @@ impl Dispatcher {
             // The result is not awaited: the command is queued as soon as it is called.
             drop(self.delivery_worker.delivery_store.release(misplaced, now));
         }
-        while let Some((sending, leave)) = self.queues.next(queue, now) {
+        while let Some((sending, ticket)) = self.queues.next(queue, now) {
             let (queues, queue, worker) = (self.queues.clone(), queue.clone(), self.delivery_worker.clone());
-            let mut out = RunningWorker { queues, queue, delivery_worker: worker, ticket: Some(leave) };
+            let mut out = RunningWorker { queues, queue, delivery_worker: worker, ticket: Some(ticket) };
             workers.spawn(async move {
                 let mut next = Some(sending);
                 while let Some(sending) = next {
@@ -138,18 +138,18 @@ struct RunningWorker {
 impl RunningWorker {
     /// Makes one delivery, and returns the next if one may be sent.
     async fn process_one(&mut self, sending: OutgoingDelivery) -> Option<OutgoingDelivery> {
-        let leave = self.ticket.as_ref()?;
-        let report = self.delivery_worker.process(sending, &self.queue, leave).await;
+        let ticket = self.ticket.as_ref()?;
+        let report = self.delivery_worker.process(sending, &self.queue, ticket).await;
         let now = self.finish(report);
-        let (next, leave) = self.queues.next(&self.queue, now)?;
-        self.ticket = Some(leave);
+        let (next, ticket) = self.queues.next(&self.queue, now)?;
+        self.ticket = Some(ticket);
         Some(next)
     }
 
     fn finish(&mut self, report: Option<SendResult>) -> Timestamp {
         let now = self.delivery_worker.clock.now();
-        if let Some(leave) = self.ticket.take() {
-            self.queues.finish_request(&self.queue, &leave, report, now);
+        if let Some(ticket) = self.ticket.take() {
+            self.queues.finish_request(&self.queue, &ticket, report, now);
         }
         now
     }

@@ -95,10 +95,10 @@ impl EndpointQueue {
         (app, share): (AppId, Arc<AppPermits>),
         settings: EndpointQueueSettings,
         tokens: TokenBucket,
-        around: Arc<QueueContext>,
+        context: Arc<QueueContext>,
     ) -> Self {
         let state = Mutex::new(EndpointQueueState::new(settings, tokens));
-        Self { endpoint, app, context: around, share, state }
+        Self { endpoint, app, context, share, state }
     }
 
     /// Takes a permit for a new delivery. While a backlog drains, only the share for fresh ones is available; none while the
@@ -251,18 +251,18 @@ impl EndpointQueue {
     }
 
     /// Adopts the result of a refill, together with what was noted meanwhile. Returns when to refill again.
-    pub(super) fn finish_refill(&self, brought: RefillOutcome, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn finish_refill(&self, outcome: RefillOutcome, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
-        if !brought.has_none {
+        if !outcome.has_none {
             state.has_none_to_probe = false;
         } else if state.circuit.is_fetching_probe() {
             state.circuit.drop_probe();
         }
-        state.has_fresh_waiting |= brought.has_more_fresh;
-        state.has_manual_waiting |= brought.has_more_manual;
-        state.has_stored_backlog = brought.next_due.is_some_and(|due| due <= now);
-        let is_gone = |until: Timestamp| brought.next_due.is_none_or(|due| due > until);
-        let is_stale = |until: Timestamp| brought.has_more_fresh && now.since(until) >= FRESH_FOR;
+        state.has_fresh_waiting |= outcome.has_more_fresh;
+        state.has_manual_waiting |= outcome.has_more_manual;
+        state.has_stored_backlog = outcome.next_due.is_some_and(|due| due <= now);
+        let is_gone = |until: Timestamp| outcome.next_due.is_none_or(|due| due > until);
+        let is_stale = |until: Timestamp| outcome.has_more_fresh && now.since(until) >= FRESH_FOR;
         if state.has_stored_backlog
             && state.backlog_until.is_none_or(|until| is_gone(until) || is_stale(until))
         {
@@ -270,7 +270,7 @@ impl EndpointQueue {
             state.backlog_until = Some(now);
         }
         state.end_backlog();
-        state.next_due = state.next_due.into_iter().chain(brought.next_due).min();
+        state.next_due = state.next_due.into_iter().chain(outcome.next_due).min();
         state.next_refill_at()
     }
 

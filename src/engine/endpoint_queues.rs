@@ -96,7 +96,7 @@ impl EndpointQueues {
         let (recovered_sender, recovered) = mpsc::unbounded_channel();
         let scheduler = Arc::<Notify>::default();
         let node = ConcurrencyLimit { in_flight: limits.limits.in_flight, rate: limits.limits.rate };
-        let around = QueueContext {
+        let context = QueueContext {
             permit_pool: PermitPool::new(limits.deliveries_in_flight_max, limits.bytes_max),
             scheduler: scheduler.clone(),
             timers: TimerQueue::default(),
@@ -114,7 +114,7 @@ impl EndpointQueues {
             shares: Mutex::default(),
             limits,
             config_cache,
-            context: Arc::new(around),
+            context: Arc::new(context),
             refills: scheduler,
             inspections: Arc::default(),
             ready: ready_sender,

@@ -54,15 +54,15 @@ impl HealthWorker {
     ) -> Result<Self, StoreError> {
         let DeliveryWorker { config_cache, outage_detector: detector, clock, .. } = delivery_worker;
         let now = clock.now();
-        let standing = cluster_store.health_bootstrap(now).await?;
-        detector.start(standing.adjusted_time, every * INTERVALS_MISSED_MAX, now);
-        for endpoint in standing.failing {
+        let health = cluster_store.health_bootstrap(now).await?;
+        detector.start(health.adjusted_time, every * INTERVALS_MISSED_MAX, now);
+        for endpoint in health.failing {
             queues.start_half_open(endpoint, now);
         }
-        for (endpoint, paused) in standing.paused {
+        for (endpoint, paused) in health.paused {
             queues.resume_pause(endpoint, paused, now);
         }
-        for endpoint in standing.healthy.into_iter().filter_map(|id| config_cache.endpoint(id)) {
+        for endpoint in health.healthy.into_iter().filter_map(|id| config_cache.endpoint(id)) {
             detector.restore_answered_host(endpoint.record.app, endpoint.target.host(), now);
         }
         Ok(Self {

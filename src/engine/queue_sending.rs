@@ -26,12 +26,12 @@ impl EndpointQueues {
     pub(super) fn finish_request(
         &self,
         queue: &Arc<EndpointQueue>,
-        leave: &AdmissionTicket,
+        ticket: &AdmissionTicket,
         report: Option<SendResult>,
         now: Timestamp,
     ) {
-        let (change, next_check_at) = queue.finish_request(leave, report, now);
-        self.wake_queues(queue.release_slot(leave, now), now);
+        let (change, next_check_at) = queue.finish_request(ticket, report, now);
+        self.wake_queues(queue.release_slot(ticket, now), now);
         if change == CircuitTransition::Recovered {
             let recovered = (queue.endpoint, report.map_or(now, |report| report.ended_at));
             let _ = self.recovered_endpoints.send(recovered);

@@ -96,14 +96,14 @@ impl Scheduler {
                 tracing::warn!(%error, "could not fetch what is due");
                 let again = now.plus(REFILL_ERROR_PAUSE);
                 // The result is unknown: everything that was requested may still be there.
-                let brought = RefillOutcome {
+                let outcome = RefillOutcome {
                     has_none: true,
                     has_more_fresh: true,
                     has_more_manual: true,
                     next_due: Some(again),
                 };
                 for endpoint in queues {
-                    self.finish_refill(endpoint, brought, now);
+                    self.finish_refill(endpoint, outcome, now);
                 }
                 again
             }
@@ -149,10 +149,10 @@ impl Scheduler {
         wants
     }
 
-    fn finish_refill(&self, endpoint: EndpointId, brought: RefillOutcome, now: Timestamp) {
+    fn finish_refill(&self, endpoint: EndpointId, outcome: RefillOutcome, now: Timestamp) {
         let queue = self.queues.queue(endpoint);
-        let is_met = !self.queues.node_state().is_single_node() && is_leased_elsewhere(brought, now);
-        if let Some(due) = queue.finish_refill(brought, now) {
+        let is_met = !self.queues.node_state().is_single_node() && is_leased_elsewhere(outcome, now);
+        if let Some(due) = queue.finish_refill(outcome, now) {
             self.queues
                 .put_due(&queue, if is_met { due.max(now.plus(REFILL_CONTENTION_PAUSE)) } else { due });
         }
@@ -182,8 +182,8 @@ impl Scheduler {
 }
 
 /// Whether a delivery is due, and none came.
-fn is_leased_elsewhere(brought: RefillOutcome, now: Timestamp) -> bool {
-    let RefillOutcome { has_none, has_more_fresh, has_more_manual, next_due } = brought;
+fn is_leased_elsewhere(outcome: RefillOutcome, now: Timestamp) -> bool {
+    let RefillOutcome { has_none, has_more_fresh, has_more_manual, next_due } = outcome;
     has_none && !has_more_fresh && !has_more_manual && next_due.is_some_and(|due| due <= now)
 }
 

@@ -57,10 +57,11 @@ async fn an_unrenderable_delivery_is_dead_with_a_reason_and_delivered_after_the_
         "payload version 2023-01-01 of payment.created: line 3, column ",
     )
     .await;
-    let misfit = publish(&app, "payment.created", r#"{"id":"pay_9","amount":{"value":"5"}}"#).await.remove(0);
+    let mismatch =
+        publish(&app, "payment.created", r#"{"id":"pay_9","amount":{"value":"5"}}"#).await.remove(0);
     dead(
         &app,
-        &misfit,
+        &mismatch,
         "serialisation_failed",
         "the result does not fit the schema at /amount: value is not of type \"integer\"",
     )
@@ -68,7 +69,7 @@ async fn an_unrenderable_delivery_is_dead_with_a_reason_and_delivered_after_the_
     let mut fixed = payment();
     fixed["versions"][0]["function"] = json!("d => ({ id: d.id, amount: Number(d.amount?.value ?? 0) })");
     put(&server, TYPE, &fixed, 200).await;
-    for delivery in [thrown, misfit] {
+    for delivery in [thrown, mismatch] {
         replayed(&app, &delivery, 2).await;
     }
     server.admin.delete(TYPE).await.is(204);

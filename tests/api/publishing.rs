@@ -231,21 +231,21 @@ async fn an_event_has_the_worst_status_of_its_deliveries() {
     app.endpoint(&receiver.url(HOOK), json!({ "overrides": slow(), "id": "bad" })).await;
     let published = app.publish("x").await;
     let path = format!("/events/{}/status", text(&published["id"]));
-    let standing = async || app.get(&path).await.is(200);
-    wait_until("one delivered, one retrying", WAIT_MAX, async || standing().await["attempts"] == 2).await;
-    let retrying = standing().await;
+    let status = async || app.get(&path).await.is(200);
+    wait_until("one delivered, one retrying", WAIT_MAX, async || status().await["attempts"] == 2).await;
+    let retrying = status().await;
     assert_eq!((&retrying["status"], &retrying["delivered"]), (&json!("retrying"), &json!(false)));
     assert_eq!((&retrying["last_error"], &retrying["completed_at"]), (&json!("HTTP 500"), &Value::Null));
 
     let bad = text(&published["deliveries"][1]["id"]);
     app.act(&format!("/deliveries/{bad}/cancel")).await.is(200);
-    let cancelled = standing().await;
+    let cancelled = status().await;
     assert_eq!((&cancelled["status"], &cancelled["delivered"]), (&json!("cancelled"), &json!(false)));
     assert!(cancelled["completed_at"].is_string(), "{cancelled}");
     receiver.behave(HOOK, Behaviour::Ok);
     app.act(&format!("/deliveries/{bad}/replay")).await.is(202);
     app.until_is(&bad, "delivered").await;
-    let delivered = standing().await;
+    let delivered = status().await;
     assert_eq!((&delivered["status"], &delivered["delivered"]), (&json!("delivered"), &json!(true)));
 }
 

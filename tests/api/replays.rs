@@ -89,9 +89,9 @@ async fn a_replay_can_be_paused_resumed_and_cancelled() {
     let path = format!("/replays/{}", text(&replay["id"]));
     let paused = app.act(&format!("{path}/pause")).await.is(200);
     assert_eq!(paused["state"], "paused");
-    let standing = app.get(&path).await.is(200);
+    let status = app.get(&path).await.is(200);
     let resumed = app.act(&format!("{path}/resume")).await.is(200);
-    assert_eq!((&resumed["state"], &resumed["replayed"]), (&json!("running"), &standing["replayed"]));
+    assert_eq!((&resumed["state"], &resumed["replayed"]), (&json!("running"), &status["replayed"]));
     let cancelled = app.delete(&path).await.is(200);
     assert_eq!(cancelled["state"], "cancelled");
     assert!(cancelled["replayed"].as_u64().unwrap() < 4, "{cancelled}");

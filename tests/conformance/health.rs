@@ -221,14 +221,14 @@ pub(crate) async fn health_is_known_after_a_restart_and_time_never_runs_back(mut
     let before = report(&fixture, after(2)).await.health;
     assert_eq!((before.consecutive_failures, before.state()), (10, health::HealthState::Failing));
     fixture.reopen();
-    let standing = fixture.store().health_bootstrap(after(2)).await.unwrap();
-    assert_eq!(standing.adjusted_time, CLOCK, "an attempt knew as much");
-    assert_eq!((standing.failing, standing.healthy), (vec![fixture.endpoint], vec![]));
+    let health = fixture.store().health_bootstrap(after(2)).await.unwrap();
+    assert_eq!(health.adjusted_time, CLOCK, "an attempt knew as much");
+    assert_eq!((health.failing, health.healthy), (vec![fixture.endpoint], vec![]));
     assert_eq!(report(&fixture, after(2)).await.health, before);
     record_counted(&mut fixture, Verdict::Delivered, &plain).await;
     fixture.store().roll_up(CLOCK * 2, after(3)).await.unwrap();
-    let standing = fixture.store().health_bootstrap(after(3)).await.unwrap();
-    assert_eq!((standing.adjusted_time, standing.healthy), (CLOCK * 2, vec![fixture.endpoint]));
+    let health = fixture.store().health_bootstrap(after(3)).await.unwrap();
+    assert_eq!((health.adjusted_time, health.healthy), (CLOCK * 2, vec![fixture.endpoint]));
     assert_eq!(report(&fixture, after(3)).await.clock, Some((CLOCK * 2, after(3))));
 }
 

@@ -139,8 +139,8 @@ pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut 
         before.push(fixture.delivery(id).await);
     }
     fixture.recorder.take_waiting();
-    let brought = fixture.store().advance_retries(recovery(&fixture, 9), after(11)).await.unwrap();
-    assert_eq!(brought.count, 0);
+    let advanced = fixture.store().advance_retries(recovery(&fixture, 9), after(11)).await.unwrap();
+    assert_eq!(advanced.count, 0);
     fixture.wait_until_idle().await;
     assert!(fixture.recorder.take_waiting().is_empty());
     for (id, before) in all.into_iter().zip(before) {

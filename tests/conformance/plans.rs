@@ -227,8 +227,8 @@ async fn fail(fixture: &mut Fixture, notes: &mut PlanLog<'_>) {
         after: behind,
         most: BATCH_SIZE,
     };
-    let brought = fixture.store().advance_retries(recovery, after(11)).await.unwrap();
-    assert_eq!(brought, AdvancedRetries { count: BATCH_SIZE / 2, next: None });
+    let advanced = fixture.store().advance_retries(recovery, after(11)).await.unwrap();
+    assert_eq!(advanced, AdvancedRetries { count: BATCH_SIZE / 2, next: None });
     fixture.wait_until_idle().await;
     notes.take("retries brought forward", SHARD_LIMITS);
     drop(fixture.recorder.take_waiting());

@@ -174,8 +174,8 @@ mod tests {
             let (mut now, mut made) = (start, 0);
             let (state, at) = loop {
                 prop_assert!(inside(timeline.attempts[made], now), "attempt {} at {now}", made + 1);
-                let standing = RetryContext { retry_index: made as u32, give_up_at, unnumbered: 0, is_local_outage: false };
-                let verdict = decide(&outcome, &standing, &contract, now, random[made]);
+                let retry_context = RetryContext { retry_index: made as u32, give_up_at, unnumbered: 0, is_local_outage: false };
+                let verdict = decide(&outcome, &retry_context, &contract, now, random[made]);
                 made += 1;
                 match verdict {
                     // Claimed when it is too old already, it expires.

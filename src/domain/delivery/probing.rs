@@ -70,20 +70,20 @@ mod tests {
 
     #[test]
     fn only_a_future_retry_is_advanced_to_its_creation_time() {
-        let brought = |mut delivery: Delivery| {
+        let forwarded = |mut delivery: Delivery| {
             let done = delivery.advance_retry(later(60));
             (done.is_ok(), delivery.due)
         };
-        assert_eq!(brought(retrying(later(3600))), (true, Some(MADE)));
-        assert_eq!(brought(retrying(later(60))), (true, Some(later(60))), "due already");
+        assert_eq!(forwarded(retrying(later(3600))), (true, Some(MADE)));
+        assert_eq!(forwarded(retrying(later(60))), (true, Some(later(60))), "due already");
         let ahead = Delivery { id: DeliveryId::from_i64(first_id_at(later(9000))), ..retrying(later(3600)) };
-        assert_eq!(brought(ahead), (true, Some(later(3600))), "never later, whatever clock made its id");
+        assert_eq!(forwarded(ahead), (true, Some(later(3600))), "never later, whatever clock made its id");
         for at_due in [DueAction::Exhaust, DueAction::Expire] {
             let waits = Delivery { at_due, ..retrying(later(3600)) };
-            assert_eq!(brought(waits), (true, Some(later(3600))));
+            assert_eq!(forwarded(waits), (true, Some(later(3600))));
         }
         let pending = Delivery { state: DeliveryState::Pending, retry_index: 0, ..retrying(later(3600)) };
-        assert_eq!(brought(pending), (false, Some(later(3600))));
+        assert_eq!(forwarded(pending), (false, Some(later(3600))));
     }
 
     #[test]

@@ -130,10 +130,16 @@ fn classify_recognises_success_and_describes_failure() {
 
 #[test]
 fn a_local_outage_uses_no_slot_under_adaptive_pacing_and_strict_contracts_keep_their_times() {
-    let standing = RetryContext { is_local_outage: true, retry_index: 2, ..FRESH };
-    let by = |class, contract: &Contract| decide(&failed(class), &standing, contract, START, 0.5);
+    let retry_context = RetryContext { is_local_outage: true, retry_index: 2, ..FRESH };
+    let by = |class, contract: &Contract| decide(&failed(class), &retry_context, contract, START, 0.5);
     let plain = |class, contract: &Contract| {
-        decide(&failed(class), &RetryContext { is_local_outage: false, ..standing }, contract, START, 0.5)
+        decide(
+            &failed(class),
+            &RetryContext { is_local_outage: false, ..retry_context },
+            contract,
+            START,
+            0.5,
+        )
     };
     let builtin = Contract::builtin().unwrap();
     for class in [OutcomeClass::Timeout, OutcomeClass::Dns, OutcomeClass::Connect, OutcomeClass::Tls] {
@@ -162,8 +168,8 @@ fn a_final_wait_after_a_failure_in_a_local_outage_does_not_count_against_the_rec
         Contract::builtin().unwrap().into_iter().find(|one| one.retry.final_wait.is_some()).unwrap();
     let retry_index = patient.retry.waits.len() as u32;
     for (is_local_outage, expected) in [(false, DueAction::Exhaust), (true, DueAction::ExhaustUncounted)] {
-        let standing = RetryContext { retry_index, is_local_outage, ..FRESH };
-        let verdict = decide(&failed(OutcomeClass::Timeout), &standing, &patient, START, 0.5);
+        let retry_context = RetryContext { retry_index, is_local_outage, ..FRESH };
+        let verdict = decide(&failed(OutcomeClass::Timeout), &retry_context, &patient, START, 0.5);
         assert!(matches!(verdict, Verdict::Retry { then, .. } if then == expected), "{verdict:?}");
     }
 }
@@ -173,8 +179,8 @@ fn local_failures_use_no_slot_of_the_schedule() {
     let by = |class| decide(&failed(class), &FRESH, &fixtures::standard(), START, 0.5);
     assert_eq!(by(OutcomeClass::Local), Verdict::RetryUncounted { due: START.plus(Duration::from_secs(5)) });
     let after = |unnumbered| {
-        let standing = RetryContext { unnumbered, ..FRESH };
-        decide(&failed(OutcomeClass::Local), &standing, &fixtures::standard(), START, 0.5)
+        let retry_context = RetryContext { unnumbered, ..FRESH };
+        decide(&failed(OutcomeClass::Local), &retry_context, &fixtures::standard(), START, 0.5)
     };
     assert_eq!(after(2), Verdict::RetryUncounted { due: START.plus(Duration::from_secs(20)) });
     assert_eq!(after(u32::MAX), Verdict::RetryUncounted { due: START.plus(Duration::from_mins(10)) });
@@ -268,11 +274,11 @@ proptest! {
         retry_after in ".{0,20}", age_ms in -1000i64..1_000_000_000,
     ) {
         let give_up_at = Timestamp::from_millis(START.as_millis() + age_ms);
-        let standing = RetryContext { retry_index, give_up_at: Some(give_up_at), ..FRESH };
+        let retry_context = RetryContext { retry_index, give_up_at: Some(give_up_at), ..FRESH };
         let class = OutcomeClass::ALL[class];
         let outcome = Outcome { class, retry_after: Some(retry_after), ..answer(status) };
         for contract in fixtures::all() {
-            match decide(&outcome, &standing, &contract, START, random) {
+            match decide(&outcome, &retry_context, &contract, START, random) {
                 Verdict::Retry { due, .. } | Verdict::RetryUncounted { due } => {
                     prop_assert!(due >= START && due <= give_up_at.max(START));
                 }

@@ -163,7 +163,7 @@ impl<'a> Rebalancer<'a> {
         }
         let (shared, queues) = (self.shared, &self.shared.queues);
         let (now, epoch) = (shared.clock.now(), shared.node_state().epoch());
-        let standing = shared.cluster_store.health_bootstrap(now).await?;
+        let health = shared.cluster_store.health_bootstrap(now).await?;
         if shared.node_state().epoch() != epoch {
             return Ok(());
         }
@@ -171,10 +171,10 @@ impl<'a> Rebalancer<'a> {
             let is_known = queues.config_cache.endpoint(*endpoint).is_some();
             is_known && shards.contains(&queues.settings(*endpoint).shard)
         };
-        for endpoint in standing.failing.into_iter().filter(has_arrived) {
+        for endpoint in health.failing.into_iter().filter(has_arrived) {
             queues.start_half_open(endpoint, now);
         }
-        for (endpoint, paused) in standing.paused.into_iter().filter(|(endpoint, _)| has_arrived(endpoint)) {
+        for (endpoint, paused) in health.paused.into_iter().filter(|(endpoint, _)| has_arrived(endpoint)) {
             queues.resume_pause(endpoint, paused, now);
         }
         shared.set_owners(&shards, ShardOwnership::Local);

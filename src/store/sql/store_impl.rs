@@ -135,7 +135,7 @@ impl<D: Backend> DeliveryStore for D {
                 }
             },
         );
-        Box::pin(async move { reply.await.map(|(brought, _)| brought) })
+        Box::pin(async move { reply.await.map(|(advanced, _)| advanced) })
     }
 
     fn apply_to_waiting(
