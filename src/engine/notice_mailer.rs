@@ -168,11 +168,11 @@ impl NoticeMailer {
     async fn deliver(&mut self, notices: &[Notice], now: Timestamp) -> Timestamp {
         let Some(first) = notices.first() else { return now };
         self.progress.last_app = first.app;
-        let (post, letter) = match self.compose(notices, now) {
+        let (post, email) = match self.compose(notices, now) {
             Ok(found) => found,
             Err(why) => return self.record_result(first, MailOutcome::NoRecipient(why), now).await,
         };
-        let mailed = post.mailer.send(letter).await;
+        let mailed = post.mailer.send(email).await;
         let now = self.clock.now();
         if let SendMailResult::Down(error) = mailed {
             let pause = MAIL_ERROR_PAUSE
@@ -218,8 +218,8 @@ impl NoticeMailer {
             config_cache: &self.config_cache,
             public_url: post.public_url.as_deref(),
         };
-        let letter = renderer.render(notices, to, now).ok_or("there is nothing to tell")?;
-        Ok((post, letter))
+        let email = renderer.render(notices, to, now).ok_or("there is nothing to tell")?;
+        Ok((post, email))
     }
 
     /// Records the result, and tries again until the store takes it: a mail that was sent must not be sent again for want of

@@ -160,12 +160,12 @@ async fn change_deliveries(book: &mut AuditCounter, app: &TestApp, bad: &TestRec
         book.left_entry(&format!("POST {one}/{action}"), &asked, word, &dead).await;
         app.until_is(&dead, "dead").await;
     }
-    let letter = format!("{IN_APP}/dead-letters/{{delivery}}");
+    let dead_letter = format!("{IN_APP}/dead-letters/{{delivery}}");
     let replayed = app.act(&format!("/dead-letters/{dead}/replay")).await;
-    book.left_entry(&format!("POST {letter}/replay"), &replayed, "delivery.replayed", &dead).await;
+    book.left_entry(&format!("POST {dead_letter}/replay"), &replayed, "delivery.replayed", &dead).await;
     app.until_is(&dead, "dead").await;
     let closed = app.act(&format!("/dead-letters/{dead}/close")).await;
-    book.left_entry(&format!("POST {letter}/close"), &closed, "delivery.closed", &dead).await;
+    book.left_entry(&format!("POST {dead_letter}/close"), &closed, "delivery.closed", &dead).await;
     let waiting = publish("waits", "retrying").await;
     let cancelled = app.act(&format!("/deliveries/{waiting}/cancel")).await;
     book.left_entry(&format!("POST {one}/cancel"), &cancelled, "delivery.cancelled", &waiting).await;

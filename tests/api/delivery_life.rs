@@ -117,10 +117,10 @@ async fn a_delivery_that_never_works_is_dead_once_its_schedule_is_used_up() {
     assert_eq!((&dead["last_error"], &dead["next_attempt_at"]), (&json!("HTTP 500"), &Value::Null));
     assert!(at(&dead["finished_at"]) >= at(&attempts(&dead)[2]["started_at"]));
     assert_eq!(receiver.count_at(HOOK), 3);
-    let letters = app.get("/dead-letters").await.is(200);
-    let letter = &letters["data"][0];
-    assert_eq!((&letter["id"], &letter["failed_at"]), (&json!(id), &dead["finished_at"]));
-    let kept = at(&letter["expires_at"]).duration_since(at(&letter["failed_at"]));
+    let dead_letters = app.get("/dead-letters").await.is(200);
+    let dead_letter = &dead_letters["data"][0];
+    assert_eq!((&dead_letter["id"], &dead_letter["failed_at"]), (&json!(id), &dead["finished_at"]));
+    let kept = at(&dead_letter["expires_at"]).duration_since(at(&dead_letter["failed_at"]));
     assert_eq!(kept.as_hours(), 30 * 24, "as the contract says");
 }
 

@@ -17,10 +17,10 @@ async fn dead(app: &TestApp, delivery: &str, reason: &str, said: &str) {
     assert_eq!((&attempt["class"], &attempt["number"]), (&json!("local"), &Value::Null), "{dead:#}");
     assert!(text(&attempt["error"]).contains(said), "{dead:#}");
     assert_eq!(dead["last_error"], attempt["error"]);
-    let letters = app.get("/dead-letters").await.is(200);
+    let dead_letters = app.get("/dead-letters").await.is(200);
     assert!(
-        letters["data"].as_array().unwrap().iter().any(|letter| letter["id"] == *delivery),
-        "{letters:#}"
+        dead_letters["data"].as_array().unwrap().iter().any(|dead_letter| dead_letter["id"] == *delivery),
+        "{dead_letters:#}"
     );
 }
 

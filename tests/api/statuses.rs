@@ -169,8 +169,8 @@ async fn a_dead_letter_says_what_an_inspector_asks_and_outlives_its_endpoint() {
     app.publish_as("tx:17.a", json!({})).await;
     app.status_when("tx:17.a", "dead").await;
     app.publish_as("waiting", json!({ "deliver_at": from_now(Duration::from_hours(1)) })).await;
-    let letter = async || app.get("/dead-letters").await.is(200)["data"][0].clone();
-    let dead = letter().await;
+    let dead_letter = async || app.get("/dead-letters").await.is(200)["data"][0].clone();
+    let dead = dead_letter().await;
     for (name, value) in [
         ("event_id", json!("tx:17.a")),
         ("event_type", json!("job.done")),
@@ -189,7 +189,7 @@ async fn a_dead_letter_says_what_an_inspector_asks_and_outlives_its_endpoint() {
     assert_eq!(app.get("/events/tx:17.a").await.is(200)["data"], json!({ "n": 1 }), "the payload");
 
     app.delete(&format!("/endpoints/{endpoint}")).await.is(204);
-    assert_eq!(letter().await, dead, "the names are those of the contract of the last attempt");
+    assert_eq!(dead_letter().await, dead, "the names are those of the contract of the last attempt");
     assert_eq!(app.status("tx:17.a").await["status"], "DLQ");
     let cancelled = app.status("waiting").await;
     assert_eq!(
@@ -224,14 +224,14 @@ async fn a_receiver_that_knows_the_secret_no_more_is_answered_with_advice() {
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e" })).await;
     app.publish_as("mail", json!({})).await;
     app.status_when("mail", "dead").await;
-    let letter = app.get("/dead-letters").await.is(200)["data"][0].clone();
+    let dead_letter = app.get("/dead-letters").await.is(200)["data"][0].clone();
     assert_eq!(
-        letter["advice"],
+        dead_letter["advice"],
         "The receiver answered 401: its secret may be out of date; rotate the secret."
     );
-    assert_eq!(letter["reason"], "refused_by_receiver");
-    let delivery = app.delivery(&text(&letter["id"])).await;
-    assert_eq!(delivery["advice"], letter["advice"]);
+    assert_eq!(dead_letter["reason"], "refused_by_receiver");
+    let delivery = app.delivery(&text(&dead_letter["id"])).await;
+    assert_eq!(delivery["advice"], dead_letter["advice"]);
     assert_eq!(
         (&delivery["attempts"][0]["status_code"], &delivery["attempts"][0]["success"]),
         (&json!(401), &json!(false))

@@ -135,17 +135,18 @@ fn root() -> &'static Path {
 fn words(text: &str) -> String {
     let mut words = String::from(" ");
     let mut before = ' ';
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        let ends_capitals = letters.peek().is_some_and(|next| next.is_lowercase()) && before.is_uppercase();
-        let starts = letter.is_uppercase() && (before.is_lowercase() || ends_capitals);
-        if (starts || !letter.is_alphabetic()) && !words.ends_with(' ') {
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let ends_capitals =
+            characters.peek().is_some_and(|next| next.is_lowercase()) && before.is_uppercase();
+        let starts = character.is_uppercase() && (before.is_lowercase() || ends_capitals);
+        if (starts || !character.is_alphabetic()) && !words.ends_with(' ') {
             words.push(' ');
         }
-        if letter.is_alphabetic() {
-            words.extend(letter.to_lowercase());
+        if character.is_alphabetic() {
+            words.extend(character.to_lowercase());
         }
-        before = letter;
+        before = character;
     }
     words.push(' ');
     words

@@ -102,9 +102,9 @@ async fn the_api_shows_the_remaining_records_after_days_weeks_and_months() {
     let client = node.client.clone();
     wait_until("its record is gone too", LIMIT, async || only_delivery(&client, "held").await.is_none())
         .await;
-    let letter = client.list("/v1/apps/a/dead-letters").await.remove(0);
-    assert_eq!(letter["expires_at"], Value::Null);
-    let id = letter["id"].as_str().unwrap();
+    let dead_letter = client.list("/v1/apps/a/dead-letters").await.remove(0);
+    assert_eq!(dead_letter["expires_at"], Value::Null);
+    let id = dead_letter["id"].as_str().unwrap();
     client.post(&format!("/v1/apps/a/dead-letters/{id}/replay"), &Value::Null).await.expect(202);
     is_in(&client, "dead", "delivered").await;
     assert_eq!(detail(&client, "dead").await["attempts"].as_array().unwrap().len(), 2);

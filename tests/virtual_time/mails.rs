@@ -80,7 +80,7 @@ async fn quick_endpoint(fixture: &Fixture, uid: &str) {
 
 /// Mails about dead letters, without those about the endpoint itself.
 fn of_dead_letters(taken: &[(Instant, Email)]) -> Vec<&Email> {
-    taken.iter().map(|(_, letter)| letter).filter(|letter| letter.subject.contains("dead")).collect()
+    taken.iter().map(|(_, email)| email).filter(|email| email.subject.contains("dead")).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,11 +100,11 @@ async fn each_dead_letter_has_a_mail_of_its_own_under_bastionary() {
     assert!((50..=61).contains(&sent), "no more than sixty a minute, and no fewer than it can: {sent}");
     fixture.pass(HOUR).await;
     let taken = service.taken();
-    assert!(taken.iter().all(|(_, letter)| letter.to == "ops@operator.example"));
+    assert!(taken.iter().all(|(_, email)| email.to == "ops@operator.example"));
     let dead = of_dead_letters(&taken);
-    let ids: HashSet<_> = dead.iter().map(|letter| letter.id.clone()).collect();
+    let ids: HashSet<_> = dead.iter().map(|email| email.id.clone()).collect();
     assert_eq!((dead.len(), ids.len()), (100, 100));
-    assert!(dead.iter().all(|letter| letter.body.contains("What to do: repair the receiver")));
+    assert!(dead.iter().all(|email| email.body.contains("What to do: repair the receiver")));
     assert_eq!(taken.len(), 101, "and one that the endpoint is degraded");
     assert!(taken.windows(2).all(|two| two[1].0 - two[0].0 >= SECOND), "one by one");
     assert!(mail_states(&fixture).await.iter().all(|state| *state == (MailState::Sent, None)));
@@ -138,7 +138,7 @@ async fn an_outage_of_days_loses_nothing_and_causes_no_flood() {
     let dead = of_dead_letters(&taken);
     assert_eq!(dead.len(), 50, "all of them, within ten minutes and their pace");
     assert!(taken.windows(2).all(|two| two[1].0 - two[0].0 >= SECOND), "paced");
-    let order: Vec<_> = dead.iter().map(|letter| letter.id.clone()).collect();
+    let order: Vec<_> = dead.iter().map(|email| email.id.clone()).collect();
     assert!(order.is_sorted(), "in order: {order:?}");
     assert_eq!(order.iter().collect::<HashSet<_>>().len(), 50, "each once");
 }
@@ -216,10 +216,10 @@ async fn dead_letters_of_a_window_are_one_digest_under_standard() {
     }
     assert_eq!(service.taken().len(), 0, "the window is open");
     fixture.pass(HOUR).await;
-    let [(at, letter)] = &service.taken()[..] else { panic!("one mail: {:?}", service.taken()) };
-    assert_eq!(letter.subject, "[Posthaste] A: 60 deliveries are dead");
+    let [(at, email)] = &service.taken()[..] else { panic!("one mail: {:?}", service.taken()) };
+    assert_eq!(email.subject, "[Posthaste] A: 60 deliveries are dead");
     for words in ["- one, https://quick.example/hook: 30\n", "- two, https://quick.example/hook: 30\n"] {
-        assert!(letter.body.contains(words), "{}", letter.body);
+        assert!(email.body.contains(words), "{}", email.body);
     }
     assert!(at.elapsed() > Duration::from_mins(29), "it went when its window closed");
     fixture.publish().await;

@@ -160,8 +160,8 @@ fn a_mail_has_the_trouble_its_start_the_last_error_advice_and_a_link() {
     off.details.last_error = Some("HTTP 503".into());
     off.details.reason = Some("auto_disabled_failures".into());
     let app = app("Corner Bakery");
-    let letter = written(&app, &[off.clone()], Some("https://ph.example"));
-    assert_eq!(letter.subject, "[Posthaste] Corner Bakery: endpoint shop was switched off");
+    let email = written(&app, &[off.clone()], Some("https://ph.example"));
+    assert_eq!(email.subject, "[Posthaste] Corner Bakery: endpoint shop was switched off");
     for words in [
         "Endpoint shop was switched off.\n",
         "App:         Corner Bakery (bakery)\n",
@@ -173,16 +173,16 @@ fn a_mail_has_the_trouble_its_start_the_last_error_advice_and_a_link() {
         "\nhttps://ph.example/apps/bakery/endpoints/shop\n",
         "https://ph.example/apps/bakery/notices",
     ] {
-        assert!(letter.body.contains(words), "{words:?} in\n{}", letter.body);
+        assert!(email.body.contains(words), "{words:?} in\n{}", email.body);
     }
     let bare = written(&app, &[off], None);
     assert!(bare.body.contains("\nGET /v1/apps/bakery/endpoints/shop\n"), "{}", bare.body);
     let mut dead = notice(NoticeKind::DeliveryDead, "It is dead.");
     dead.delivery = Some(DeliveryId::from_i64(51));
     dead.event = Some(EventRef::of(&event("order.paid")));
-    let letter = written(&app, &[dead], Some("https://ph.example"));
-    assert!(letter.body.contains("https://ph.example/apps/bakery/deliveries/dlv_"), "{}", letter.body);
-    assert!(letter.body.contains("(order.paid)"), "{}", letter.body);
+    let email = written(&app, &[dead], Some("https://ph.example"));
+    assert!(email.body.contains("https://ph.example/apps/bakery/deliveries/dlv_"), "{}", email.body);
+    assert!(email.body.contains("(order.paid)"), "{}", email.body);
 }
 
 #[test]
@@ -194,12 +194,12 @@ fn many_notices_are_one_mail_of_bounded_size_and_a_repeat_has_the_same_id() {
         })
         .collect();
     let app = app("A");
-    let letter = written(&app, &storm, None);
-    assert_eq!(letter.subject, "[Posthaste] A: 1000 notices, the first: endpoint shop was switched off");
-    assert!(letter.body.len() < 30_000, "{}", letter.body.len());
-    assert!(letter.body.contains("- and 890 more"), "{}", letter.body);
-    assert_eq!(written(&app, &storm, None), letter);
-    assert_ne!(written(&app, &storm[1..], None).id, letter.id);
+    let email = written(&app, &storm, None);
+    assert_eq!(email.subject, "[Posthaste] A: 1000 notices, the first: endpoint shop was switched off");
+    assert!(email.body.len() < 30_000, "{}", email.body.len());
+    assert!(email.body.contains("- and 890 more"), "{}", email.body);
+    assert_eq!(written(&app, &storm, None), email);
+    assert_ne!(written(&app, &storm[1..], None).id, email.id);
 }
 
 #[test]
@@ -221,11 +221,11 @@ fn a_digest_counts_by_endpoint_and_never_grows_beyond_its_limit() {
     let counted: u32 = digest.endpoints().iter().map(|of| of.count).sum();
     assert_eq!((digest.endpoints().len(), counted + digest.other_endpoints), (20, 4999));
     let many = Notice { digest: Some(digest), count: 4999, ..notice(NoticeKind::DeliveryDead, "Many.") };
-    let letter = written(&app("A"), &[many], None);
-    assert_eq!(letter.subject, "[Posthaste] A: 4999 deliveries are dead");
+    let email = written(&app("A"), &[many], None);
+    assert_eq!(email.subject, "[Posthaste] A: 4999 deliveries are dead");
     for words in ["- shop, https://hooks.bakery.example/in: ", "- at other endpoints: ", "First: ", "Last:  "]
     {
-        assert!(letter.body.contains(words), "{words:?} in\n{}", letter.body);
+        assert!(email.body.contains(words), "{words:?} in\n{}", email.body);
     }
 }
 
@@ -275,14 +275,14 @@ proptest! {
         let mut told = notice(NoticeKind::EndpointDegraded, &text);
         told.details.last_error = Some(error);
         let renderer = EmailRenderer { app: &app, config_cache: &config_cache, public_url: None };
-        let letter = renderer.render(&[told], "a@b.c".into(), NOW).unwrap();
-        prop_assert!(!letter.subject.contains(char::is_control), "{:?}", letter.subject);
-        prop_assert!(letter.subject.chars().count() < 200);
+        let email = renderer.render(&[told], "a@b.c".into(), NOW).unwrap();
+        prop_assert!(!email.subject.contains(char::is_control), "{:?}", email.subject);
+        prop_assert!(email.subject.chars().count() < 200);
         let plain = written(&self::app("A"), &[Notice {
             details: NoticeDetails { text: "t".into(), last_error: Some("e".into()), ..NoticeDetails::default() },
             ..notice(NoticeKind::EndpointDegraded, "")
         }], None);
-        prop_assert_eq!(letter.body.lines().count(), plain.body.lines().count());
-        prop_assert!(letter.body.chars().all(|c| c == '\n' || !c.is_control()));
+        prop_assert_eq!(email.body.lines().count(), plain.body.lines().count());
+        prop_assert!(email.body.chars().all(|c| c == '\n' || !c.is_control()));
     }
 }

@@ -250,15 +250,15 @@ impl Drop for Session {
 pub(super) fn to_postgres_sql(sql: &str) -> String {
     const PROMISE: &str = "INDEXED BY ";
     let mut said = String::with_capacity(sql.len());
-    let (mut is_quoted, mut letters) = (false, sql.chars().peekable());
-    while let Some(letter) = letters.next() {
-        is_quoted ^= letter == '\'';
-        let is_param = letter == '?' && !is_quoted && letters.peek().is_some_and(char::is_ascii_digit);
-        said.push(if is_param { '$' } else { letter });
+    let (mut is_quoted, mut characters) = (false, sql.chars().peekable());
+    while let Some(character) = characters.next() {
+        is_quoted ^= character == '\'';
+        let is_param = character == '?' && !is_quoted && characters.peek().is_some_and(char::is_ascii_digit);
+        said.push(if is_param { '$' } else { character });
     }
     while let Some(start) = said.find(PROMISE) {
         let name = &said[start + PROMISE.len()..];
-        let length = name.find(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric());
+        let length = name.find(|character: char| character != '_' && !character.is_ascii_alphanumeric());
         said.replace_range(start..start + PROMISE.len() + length.unwrap_or(name.len()), "");
     }
     said
