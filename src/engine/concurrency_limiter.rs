@@ -211,9 +211,9 @@ impl ConcurrencyLimiter {
     /// Whether an admitted request may be repeated at once; takes the tokens for it if so.
     pub(super) fn may_repeat(&mut self, app: AppId, now: Timestamp) -> bool {
         let own = self.apps.get_mut(&app).map(|own| &mut own.scope);
-        let mut gates: Vec<&mut LimitedScope> = own.into_iter().chain([&mut self.node]).collect();
-        let may = gates.iter_mut().all(|gate| gate.has_token(now));
-        for gate in gates.into_iter().filter(|_| may) {
+        let mut limiter: Vec<&mut LimitedScope> = own.into_iter().chain([&mut self.node]).collect();
+        let may = limiter.iter_mut().all(|gate| gate.has_token(now));
+        for gate in limiter.into_iter().filter(|_| may) {
             gate.tokens.reserve();
             gate.spend_token(now);
         }

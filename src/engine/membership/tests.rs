@@ -69,7 +69,7 @@ impl RunningNode {
         self.queues.node_state()
     }
 
-    fn may_dial(&self, cluster: &FakeCluster) -> bool {
+    fn may_send(&self, cluster: &FakeCluster) -> bool {
         self.node_state().is_lease_valid(|| cluster.clock.monotonic())
     }
 
@@ -113,11 +113,11 @@ async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_othe
 async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_sooner() {
     let cluster = FakeCluster::new();
     let node = RunningNode::join(&cluster).await;
-    assert!(!node.may_dial(&cluster), "nothing is sent before a heartbeat was answered");
+    assert!(!node.may_send(&cluster), "nothing is sent before a heartbeat was answered");
     node.link.delay_ms.store(2000, SeqCst);
     sleep(Duration::from_millis(4500)).await;
     // Sent every second, answered 2 s later.
-    assert!(node.may_dial(&cluster));
+    assert!(node.may_send(&cluster));
     let sent_at = 2000;
     let left = Duration::from_millis(sent_at + 9000 - 4500);
     assert_eq!(node.node_state().lease_valid_until().since(cluster.clock.monotonic()), left);
@@ -127,9 +127,9 @@ async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_soo
     let cut = node.queues.context.exclusive_cut.notified();
     let cut_at = cluster.clock.monotonic();
     sleep(Duration::from_millis(3900)).await;
-    assert!(node.may_dial(&cluster) && !node.queues.context.permit_pool.is_send_gate_closed());
+    assert!(node.may_send(&cluster) && !node.queues.context.permit_pool.is_send_gate_closed());
     sleep(Duration::from_millis(1200)).await;
-    assert!(!node.may_dial(&cluster), "five seconds after the last answer");
+    assert!(!node.may_send(&cluster), "five seconds after the last answer");
     assert!(
         node.queues.context.permit_pool.is_send_gate_closed()
             && node.queues.take(EndpointId::from_i64(5), 1).is_none()
@@ -140,7 +140,7 @@ async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_soo
     node.link.is_cut.store(false, SeqCst);
     sleep(Duration::from_secs(5)).await;
     assert!(
-        node.may_dial(&cluster) && !node.queues.context.permit_pool.is_send_gate_closed(),
+        node.may_send(&cluster) && !node.queues.context.permit_pool.is_send_gate_closed(),
         "it opens by itself"
     );
     assert_eq!(node.node_state().epoch(), 1, "there was no node to take over");
@@ -152,7 +152,7 @@ async fn an_answer_that_comes_too_late_does_not_open_the_gate() {
     let node = RunningNode::join(&cluster).await;
     node.link.delay_ms.store(2900, SeqCst);
     sleep(Duration::from_millis(2950)).await;
-    assert!(node.may_dial(&cluster));
+    assert!(node.may_send(&cluster));
     // Longer than an answer is waited for: none of them counts.
     node.link.delay_ms.store(9500, SeqCst);
     for _ in 0..30 {
@@ -163,7 +163,7 @@ async fn an_answer_that_comes_too_late_does_not_open_the_gate() {
             node.node_state().lease_valid_until()
         );
     }
-    assert!(!node.may_dial(&cluster));
+    assert!(!node.may_send(&cluster));
 }
 
 #[tokio::test(start_paused = true)]
@@ -323,7 +323,7 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     silent.link.is_cut.store(true, SeqCst);
     sleep(14 * SECOND).await;
     assert_eq!(cluster.shards_of(other.node_state().epoch()), SHARD_COUNT, "the other has taken over");
-    assert!(!silent.may_dial(&cluster));
+    assert!(!silent.may_send(&cluster));
     silent.link.is_cut.store(false, SeqCst);
     sleep(8 * SECOND).await;
     let after = silent.node_state().epoch();
@@ -339,11 +339,11 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
         (0, SHARD_COUNT),
         "what it could not serve stays with the other"
     );
-    assert!(!silent.may_dial(&cluster) && !silent.may_take(&shared), "it gives out no permits either");
+    assert!(!silent.may_send(&cluster) && !silent.may_take(&shared), "it gives out no permits either");
     silent.node_state().set_config_version(0, after);
     sleep(5 * SECOND).await;
     assert_eq!((silent.owned_shards(), other.owned_shards()), (SHARD_COUNT / 2, SHARD_COUNT / 2));
-    assert!(silent.may_dial(&cluster) && silent.may_take(&shared));
+    assert!(silent.may_send(&cluster) && silent.may_take(&shared));
     assert_eq!(
         silent.ids.next_range(cluster.clock.now(), 1) >> 16 & 0x3f,
         after,

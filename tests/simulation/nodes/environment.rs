@@ -55,7 +55,7 @@ pub(crate) struct NodesState {
 pub(crate) struct NodesLog {
     /// In the plan's order.
     pub(crate) endpoints: Vec<EndpointId>,
-    pub(crate) dials: Vec<SentRequest>,
+    pub(crate) sends: Vec<SentRequest>,
     /// When each process ended, and how often its node stood still, by its number.
     pub(crate) lives: Vec<ProcessLife>,
     /// When wall clocks were set.

@@ -69,8 +69,8 @@ impl NodeHttpSender {
     fn sent_last(&self, request: &OutboundRequest) -> Option<usize> {
         let kind = self.env.plan.endpoints[self.endpoint(request)].kind;
         let log = self.env.log();
-        let last = log.dials.iter().rfind(|dial| dial.queue == request.endpoint_id);
-        last.filter(|_| matches!(kind, EndpointKind::Rated(_))).map(|dial| dial.life)
+        let last = log.sends.iter().rfind(|send| send.queue == request.endpoint_id);
+        last.filter(|_| matches!(kind, EndpointKind::Rated(_))).map(|send| send.life)
     }
 
     fn must_be_open(&self) -> Result<(), GateClosed> {
@@ -105,7 +105,7 @@ impl NodeHttpSender {
 
     fn begin(&self, request: &OutboundRequest, fate: &Fate, called_at: i64, is_excused: bool) -> usize {
         let (now, delivery) = (self.env.now(), attempt_of(request).delivery);
-        let dial = SentRequest {
+        let send = SentRequest {
             life: self.life,
             epoch: self.gate.node_state.epoch(),
             queue: request.endpoint_id,
@@ -117,23 +117,23 @@ impl NodeHttpSender {
             freezes: self.freezes(),
         };
         // A request is excused if the store lost its lease, until the sender knows.
-        if !is_excused && !self.env.log().has_lost(dial.epoch) {
-            self.must_be_owned(&dial);
-            self.must_be_only_sender(&dial, self.env.plan.endpoints[self.endpoint(request)].kind);
+        if !is_excused && !self.env.log().has_lost(send.epoch) {
+            self.must_be_owned(&send);
+            self.must_be_only_sender(&send, self.env.plan.endpoints[self.endpoint(request)].kind);
             self.must_be_first(delivery);
         }
         let mut log = self.env.log();
-        log.dials.push(dial);
-        log.dials.len() - 1
+        log.sends.push(send);
+        log.sends.len() - 1
     }
 
     /// Checks that the sender has leased the delivery, and that no other node may take over from it.
-    fn must_be_owned(&self, dial: &SentRequest) {
+    fn must_be_owned(&self, send: &SentRequest) {
         let sql = "SELECT d.queue, n.lease_until, n.dead FROM deliveries d LEFT JOIN nodes n ON n.epoch = -d.queue WHERE d.id = ?1";
         let found: Option<StoredLease> = {
             let file = self.env.file().connection();
             let mut sql = file.prepare_cached(sql).unwrap();
-            let id = dial.delivery.as_i64();
+            let id = send.delivery.as_i64();
             sql.query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional().unwrap()
         };
         let now = at(self.env.state().now).as_millis();
@@ -141,33 +141,33 @@ impl NodeHttpSender {
         let went_back = self.env.log().losses.last().map(|loss| at(loss.at).as_millis() + LEASE);
         let is_leased = |until: i64| now <= until.max(went_back.unwrap_or(until));
         let is_owned = |(queue, lease_until, dead): StoredLease| {
-            queue == Some(-dial.epoch) && lease_until.is_some_and(is_leased) && dead == Some(false)
+            queue == Some(-send.epoch) && lease_until.is_some_and(is_leased) && dead == Some(false)
         };
         if !found.is_some_and(is_owned) {
-            let what = format!("(queue, lease, dead) {found:?} at {now} of {dial:?}");
+            let what = format!("(queue, lease, dead) {found:?} at {now} of {send:?}");
             self.env.complain(Promise::Dial, what);
         }
     }
 
     /// Checks that no other node is sending to an exclusive endpoint, unless it is frozen or dead.
-    fn must_be_only_sender(&self, dial: &SentRequest, kind: EndpointKind) {
+    fn must_be_only_sender(&self, send: &SentRequest, kind: EndpointKind) {
         let log = self.env.log();
         let is_out = |other: &&SentRequest| {
             let life = &log.lives[other.life];
             let is_seen =
                 life.ended_at.is_none() && life.freezes == other.freezes && !log.has_lost(other.epoch);
-            other.queue == dial.queue && other.ended_at.is_none() && other.dropped_at.is_none() && is_seen
+            other.queue == send.queue && other.ended_at.is_none() && other.dropped_at.is_none() && is_seen
         };
-        let out: Vec<&SentRequest> = log.dials.iter().filter(is_out).collect();
+        let out: Vec<&SentRequest> = log.sends.iter().filter(is_out).collect();
         let most = match kind {
             EndpointKind::Shared => return,
             EndpointKind::Narrow(most) => most as usize,
             EndpointKind::Ordered(_) | EndpointKind::Rated(_) => usize::MAX,
         };
-        let broken = if out.iter().any(|other| other.life != dial.life) {
-            Some((Promise::Sole, format!("{dial:?} beside {out:?}")))
+        let broken = if out.iter().any(|other| other.life != send.life) {
+            Some((Promise::Sole, format!("{send:?} beside {out:?}")))
         } else if out.len() >= most {
-            Some((Promise::Pace, format!("{dial:?} beside {} others", out.len())))
+            Some((Promise::Pace, format!("{send:?} beside {} others", out.len())))
         } else {
             None
         };
@@ -205,7 +205,7 @@ struct NodeRequestGuard<'a> {
 impl NodeRequestGuard<'_> {
     fn end(&mut self) {
         let now = self.line.env.now();
-        self.line.env.log().dials[self.number].ended_at = Some(now);
+        self.line.env.log().sends[self.number].ended_at = Some(now);
     }
 }
 
@@ -213,10 +213,10 @@ impl Drop for NodeRequestGuard<'_> {
     fn drop(&mut self) {
         let now = self.line.env.now();
         let mut log = self.line.env.log();
-        let dial = &mut log.dials[self.number];
-        if dial.ended_at.is_none() {
-            dial.dropped_at = Some(now);
-            dial.works_at = dial.works_at.filter(|works_at| *works_at <= now || self.arrives_anyway);
+        let send = &mut log.sends[self.number];
+        if send.ended_at.is_none() {
+            send.dropped_at = Some(now);
+            send.works_at = send.works_at.filter(|works_at| *works_at <= now || self.arrives_anyway);
         }
     }
 }

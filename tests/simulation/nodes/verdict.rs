@@ -21,7 +21,7 @@ const DRIFT: i64 = 2;
 /// Figures of a story.
 #[derive(Debug, Default)]
 pub(crate) struct NodesFigures {
-    pub(crate) dials: usize,
+    pub(crate) sends: usize,
     pub(crate) deliveries: usize,
     pub(crate) twice: usize,
     pub(crate) lives: usize,
@@ -32,7 +32,7 @@ pub(crate) struct NodesFigures {
 
 impl NodesFigures {
     pub(crate) fn add(&mut self, other: &Self) {
-        self.dials += other.dials;
+        self.sends += other.sends;
         self.deliveries += other.deliveries;
         self.twice += other.twice;
         self.lives += other.lives;
@@ -46,25 +46,25 @@ impl NodesFigures {
 pub(crate) fn check_end(env: &NodesEnv, published: &[Published]) -> (NodesFigures, u64) {
     all_delivered(env, published);
     left_behind(env);
-    let dials = env.log().dials.clone();
-    let twice = count_duplicates(env, &dials);
+    let sends = env.log().sends.clone();
+    let twice = count_duplicates(env, &sends);
     for (number, endpoint) in env.plan.endpoints.iter().enumerate() {
         let queue = env.log().endpoints.get(number).copied();
         if let EndpointKind::Rated(rate) = endpoint.kind {
-            let counts = |dial: &&SentRequest| Some(dial.queue) == queue && !is_unknowing(env, dial);
-            too_fast(env, dials.iter().filter(counts), rate);
+            let counts = |send: &&SentRequest| Some(send.queue) == queue && !is_unknowing(env, send);
+            too_fast(env, sends.iter().filter(counts), rate);
         }
     }
-    recorded_once(env, &dials);
-    out_of_order(env, &dials, published);
+    recorded_once(env, &sends);
+    out_of_order(env, &sends, published);
     let mut hasher = DefaultHasher::new();
-    format!("{dials:?} {published:?}").hash(&mut hasher);
+    format!("{sends:?} {published:?}").hash(&mut hasher);
     let log = env.log();
     let (lives, losses) = (log.lives.len(), log.losses.len());
     let lost = log.losses.iter().map(|loss| loss.events.len()).sum();
     drop(log);
     let figures = NodesFigures {
-        dials: dials.len(),
+        sends: sends.len(),
         deliveries: count(env, "SELECT count(*) FROM deliveries") as usize,
         twice,
         lives,
@@ -111,7 +111,7 @@ fn all_delivered(env: &NodesEnv, published: &[Published]) {
         env.complain(Promise::Stuck, what);
     }
     let worked: BTreeSet<DeliveryId> =
-        env.log().dials.iter().filter(|dial| dial.works_at.is_some()).map(|dial| dial.delivery).collect();
+        env.log().sends.iter().filter(|send| send.works_at.is_some()).map(|send| send.delivery).collect();
     let delivered = all(env, "SELECT id FROM deliveries WHERE state = 4", |row| row.get(0));
     for delivery in delivered.into_iter().map(DeliveryId::from_i64).filter(|id| !worked.contains(id)) {
         env.complain(Promise::Lost, format!("{delivery} is called delivered and was not received"));
@@ -148,50 +148,50 @@ fn left_behind(env: &NodesEnv) {
 
 /// Returns how many deliveries were received more than once. Each had a sender that was taken over, died, let go of it, or
 /// had to stop without an outcome, which is on record.
-fn count_duplicates(env: &NodesEnv, dials: &[SentRequest]) -> usize {
+fn count_duplicates(env: &NodesEnv, sends: &[SentRequest]) -> usize {
     let mut fenced: BTreeSet<i64> = all(env, TAKEN_OVER, |row| row.get(0)).into_iter().collect();
     let unknown = "SELECT DISTINCT delivery FROM attempts WHERE class = 9";
     let unknown: BTreeSet<i64> = all(env, unknown, |row| row.get(0)).into_iter().collect();
     let log = env.log();
     fenced.extend(log.losses.iter().flat_map(|loss| loss.fenced.union(&loss.forgotten)));
     // Received, and then the store forgot that it was.
-    let is_forgotten = |dial: &SentRequest| {
-        log.losses.iter().any(|loss| dial.called_at <= loss.at && !loss.delivered.contains(&dial.delivery))
+    let is_forgotten = |send: &SentRequest| {
+        log.losses.iter().any(|loss| send.called_at <= loss.at && !loss.delivered.contains(&send.delivery))
     };
     let mut broken = Vec::new();
     let mut received: BTreeMap<DeliveryId, Vec<&SentRequest>> = BTreeMap::new();
-    for dial in dials.iter().filter(|dial| dial.works_at.is_some()) {
-        received.entry(dial.delivery).or_default().push(dial);
+    for send in sends.iter().filter(|send| send.works_at.is_some()) {
+        received.entry(send.delivery).or_default().push(send);
     }
-    let again = received.values().filter(|dials| dials.len() > 1);
+    let again = received.values().filter(|sends| sends.len() > 1);
     let mut count = 0;
-    for dials in again {
+    for sends in again {
         count += 1;
-        let is_excused = |dial: &&&SentRequest| {
-            dial.dropped_at.is_some()
-                || fenced.contains(&dial.epoch)
-                || unknown.contains(&dial.delivery.as_i64())
-                || is_forgotten(dial)
+        let is_excused = |send: &&&SentRequest| {
+            send.dropped_at.is_some()
+                || fenced.contains(&send.epoch)
+                || unknown.contains(&send.delivery.as_i64())
+                || is_forgotten(send)
         };
-        broken.extend(dials[..dials.len() - 1].iter().find(|dial| !is_excused(dial)).copied());
+        broken.extend(sends[..sends.len() - 1].iter().find(|send| !is_excused(send)).copied());
     }
     drop(log);
-    for dial in broken {
-        env.complain(Promise::Duplicate, format!("received again although nothing went wrong: {dial:?}"));
+    for send in broken {
+        env.complain(Promise::Duplicate, format!("received again although nothing went wrong: {send:?}"));
     }
     count
 }
 
 /// Whether its sender did not know yet that the store had lost what it wrote.
-fn is_unknowing(env: &NodesEnv, dial: &SentRequest) -> bool {
-    let has_backlog = |loss: &Loss| loss.at < dial.called_at && loss.forgotten.contains(&dial.epoch);
+fn is_unknowing(env: &NodesEnv, send: &SentRequest) -> bool {
+    let has_backlog = |loss: &Loss| loss.at < send.called_at && loss.forgotten.contains(&send.epoch);
     env.log().losses.iter().any(has_backlog)
 }
 
 /// Checks that no window of time holds more requests than the rate allows, from all senders together. A wall clock that is
 /// set ahead fills a burst.
-fn too_fast<'a>(env: &NodesEnv, dials: impl Iterator<Item = &'a SentRequest>, rate: RateLimit) {
-    let mut times: Vec<i64> = dials.map(|dial| dial.called_at).collect();
+fn too_fast<'a>(env: &NodesEnv, sends: impl Iterator<Item = &'a SentRequest>, rate: RateLimit) {
+    let mut times: Vec<i64> = sends.map(|send| send.called_at).collect();
     times.sort_unstable();
     let steps = env.log().steps.clone();
     for (first, from) in times.iter().enumerate() {
@@ -208,10 +208,10 @@ fn too_fast<'a>(env: &NodesEnv, dials: impl Iterator<Item = &'a SentRequest>, ra
 }
 
 /// Checks that every result is in the history once.
-fn recorded_once(env: &NodesEnv, dials: &[SentRequest]) {
+fn recorded_once(env: &NodesEnv, sends: &[SentRequest]) {
     let mut sent: BTreeMap<i64, i64> = BTreeMap::new();
-    for dial in dials {
-        *sent.entry(dial.delivery.as_i64()).or_default() += 1;
+    for send in sends {
+        *sent.entry(send.delivery.as_i64()).or_default() += 1;
     }
     // By a clock that was set back two requests may have begun at the same time.
     let is_set = !env.log().steps.is_empty();
@@ -234,7 +234,7 @@ type OrderedSend<'a> = (&'a Published, DeliveryId, usize);
 
 /// Checks that, where order is kept, an event answered before another was published is sent before that, whichever nodes
 /// took the two.
-fn out_of_order(env: &NodesEnv, dials: &[SentRequest], published: &[Published]) {
+fn out_of_order(env: &NodesEnv, sends: &[SentRequest], published: &[Published]) {
     let times: BTreeMap<i64, &Published> =
         published.iter().filter_map(|one| Some((one.event?.as_i64(), one))).collect();
     let sql = "SELECT l.endpoint, l.ordering_key, d.event, d.id FROM lines l JOIN deliveries d ON d.id = l.delivery";
@@ -244,7 +244,7 @@ fn out_of_order(env: &NodesEnv, dials: &[SentRequest], published: &[Published]) 
     });
     let mut lines: BTreeMap<(i64, i64), Vec<OrderedSend<'_>>> = BTreeMap::new();
     for (line, event, delivery) in in_line {
-        let began = dials.iter().position(|dial| dial.delivery == delivery).unwrap_or(usize::MAX);
+        let began = sends.iter().position(|send| send.delivery == delivery).unwrap_or(usize::MAX);
         if let Some(published) = times.get(&event) {
             lines.entry(line).or_default().push((published, delivery, began));
         }
