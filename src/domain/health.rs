@@ -190,8 +190,8 @@ impl Health {
     }
 
     /// Records a pause that the receiver asked for. The later end counts.
-    pub fn record_pause(&mut self, asked: Option<PausedUntil>) {
-        self.paused = self.paused.into_iter().chain(asked).max_by_key(|paused| paused.until);
+    pub fn record_pause(&mut self, requested: Option<PausedUntil>) {
+        self.paused = self.paused.into_iter().chain(requested).max_by_key(|paused| paused.until);
     }
 
     /// Records an event that ended failed without another attempt, when its final wait was over.

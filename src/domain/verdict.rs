@@ -166,8 +166,8 @@ fn or_expiry(retry_context: &RetryContext, ended_at: Timestamp, due: Timestamp, 
 /// Returns the wait that the receiver requests, as far as the contract allows; it can only lengthen a wait.
 pub(super) fn requested_wait(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Duration {
     let honoured = contract.retry.retry_after == RetryAfter::Honour && contract.pacing == Pacing::Adaptive;
-    let asked = outcome.retry_after.as_deref().filter(|_| honoured);
-    asked
+    let requested = outcome.retry_after.as_deref().filter(|_| honoured);
+    requested
         .and_then(|text| retry_after::parse(text, ended_at))
         .map_or(Duration::ZERO, |wait| wait.min(contract.retry.longest_wait()))
 }

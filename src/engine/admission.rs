@@ -277,11 +277,11 @@ impl EndpointQueueState {
             }
             return CircuitTransition::Unchanged;
         };
-        let SendResult { started_at, ended_at, requested_pause: asked, class } = report;
+        let SendResult { started_at, ended_at, requested_pause: requested, class } = report;
         let (delivery, is_probe, order) = (ticket.delivery, ticket.is_probe, self.settings.order);
         let ended = AttemptResult { delivery, started_at, ended_at, is_probe, order };
         if class != OutcomeClass::Ok {
-            return self.circuit.failed(&ended, asked);
+            return self.circuit.failed(&ended, requested);
         }
         if self.circuit.is_fully_closed() {
             return CircuitTransition::Unchanged;

@@ -101,8 +101,8 @@ impl DeliveryWorker {
         let class = last.outcome.class;
         let class = if counts || !class.is_numbered() { class } else { OutcomeClass::Local };
         let ended_at = self.clock.now();
-        let asked = RequestedPause::from_outcome(&last.outcome, &endpoint.contract, ended_at);
-        Some(SendResult { class, started_at: last.started_at, ended_at, requested_pause: asked })
+        let requested = RequestedPause::from_outcome(&last.outcome, &endpoint.contract, ended_at);
+        Some(SendResult { class, started_at: last.started_at, ended_at, requested_pause: requested })
     }
 
     async fn prepare(

@@ -137,10 +137,10 @@ mod tests {
     #[test]
     fn a_manual_request_has_priority_for_one_attempt() {
         assert!(!retrying(later(1)).is_manual);
-        let mut asked = retrying(later(1));
-        asked.retry(Availability::Enabled, later(2)).unwrap();
+        let mut manual = retrying(later(1));
+        manual.retry(Availability::Enabled, later(2)).unwrap();
         assert!(
-            asked.is_manual && asked.saved_state.is_some_and(|back: SavedState| back.due == Some(later(1)))
+            manual.is_manual && manual.saved_state.is_some_and(|back: SavedState| back.due == Some(later(1)))
         );
         let mut dead = Delivery { state: DeliveryState::Dead, ..retrying(later(1)) };
         dead.replay(None, Availability::Enabled, later(2)).unwrap();
@@ -150,9 +150,9 @@ mod tests {
         dead.claim(later(2)).unwrap();
         dead.apply_verdict(&retry, failed, Availability::Enabled, later(3)).unwrap();
         assert!(!dead.is_manual, "scheduled retries have no priority");
-        asked.claim(later(2)).unwrap();
-        asked.apply_verdict(&retry, failed, Availability::Enabled, later(3)).unwrap();
-        assert!(!asked.is_manual && asked.due == Some(later(1)));
+        manual.claim(later(2)).unwrap();
+        manual.apply_verdict(&retry, failed, Availability::Enabled, later(3)).unwrap();
+        assert!(!manual.is_manual && manual.due == Some(later(1)));
         let again = Verdict::RetryUncounted { due: later(9) };
         let mut lost = retrying(later(1));
         lost.retry(Availability::DisabledHold, later(2)).unwrap();

@@ -171,9 +171,9 @@ impl HeartbeatConnection {
         Ok(connection)
     }
 
-    fn ask(&self, asked: HeartbeatRequest, sql: String) -> Result<()> {
+    fn ask(&self, request: HeartbeatRequest, sql: String) -> Result<()> {
         let to_answer = self.to_answer.clone();
-        self.session.send(sql, move |answer| drop(to_answer.send((asked, answer))))
+        self.session.send(sql, move |answer| drop(to_answer.send((request, answer))))
     }
 }
 
@@ -212,7 +212,7 @@ impl HeartbeatThread {
                 HeartbeatInput::Order(None) => return,
                 HeartbeatInput::Notification(Some(words)) => self.hear(&words),
                 HeartbeatInput::Notification(None) => self.drop_connection(),
-                HeartbeatInput::Answered((asked, answer)) => self.be_answered(asked, answer),
+                HeartbeatInput::Answered((request, answer)) => self.be_answered(request, answer),
                 HeartbeatInput::Paused => self.ring(),
                 HeartbeatInput::Rested => {
                     if let Err(error) = self.restart_timer() {
@@ -307,8 +307,8 @@ impl HeartbeatThread {
         }
     }
 
-    fn ask(&mut self, asked: HeartbeatRequest, sql: String) -> Result<()> {
-        self.connection()?.ask(asked, sql)
+    fn ask(&mut self, request: HeartbeatRequest, sql: String) -> Result<()> {
+        self.connection()?.ask(request, sql)
     }
 
     fn heartbeat(&mut self, heartbeat: &Heartbeat, reply: Option<ReplyGuard<Option<ClusterView>>>) {
@@ -324,11 +324,11 @@ impl HeartbeatThread {
             .ask(HeartbeatRequest::Heartbeat(sent, reply), heartbeat_sql::heartbeat_sql(epoch, heartbeat));
     }
 
-    fn be_answered(&mut self, asked: HeartbeatRequest, answer: Result<Vec<SimpleQueryMessage>>) {
+    fn be_answered(&mut self, request: HeartbeatRequest, answer: Result<Vec<SimpleQueryMessage>>) {
         if answer.is_err() {
             self.drop_connection();
         }
-        match asked {
+        match request {
             HeartbeatRequest::Heartbeat(sent, reply) => {
                 let messages = answer.and_then(heartbeat_sql::read_heartbeat).map(|messages| {
                     let (stored, view) = messages?;

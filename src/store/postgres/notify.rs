@@ -75,8 +75,8 @@ impl NotifyMessage {
             (self.configuration, " c"),
         ];
         words.extend(flags.into_iter().filter_map(|(is_so, word)| is_so.then_some(word)));
-        let asked = self.manual.iter().map(|queue| ('a', queue));
-        for (kind, (queue, due)) in asked.chain(self.waiting.iter().map(|queue| ('w', queue))) {
+        let manual = self.manual.iter().map(|queue| ('a', queue));
+        for (kind, (queue, due)) in manual.chain(self.waiting.iter().map(|queue| ('w', queue))) {
             let before = words.len();
             let _ = write!(words, " {kind}{},{}", queue.as_i64(), due.as_millis());
             if words.len() > WORDS_BYTES_MAX {

@@ -109,12 +109,12 @@ impl<D: Backend> DeliveryStore for D {
         let reply = self.write_then(
             move |tx| {
                 let mut woken = Vec::new();
-                let asked = delivery_statements::act(tx, app, delivery, ask, now, &mut woken)?;
-                Ok((audit::write_if_changed(tx, entry.as_ref(), asked)?, woken))
+                let result = delivery_statements::act(tx, app, delivery, ask, now, &mut woken)?;
+                Ok((audit::write_if_changed(tx, entry.as_ref(), result)?, woken))
             },
-            |(asked, woken), after| {
+            |(result, woken), after| {
                 after.waiting.extend(woken);
-                if let ActionResult::Done(delivery) | ActionResult::Made(delivery) = asked
+                if let ActionResult::Done(delivery) | ActionResult::Made(delivery) = result
                     && delivery.state == DeliveryState::Pending
                     && let Some(due) = delivery.due
                 {
@@ -122,7 +122,7 @@ impl<D: Backend> DeliveryStore for D {
                 }
             },
         );
-        Box::pin(async move { reply.await.map(|(asked, _)| asked) })
+        Box::pin(async move { reply.await.map(|(result, _)| result) })
     }
 
     fn advance_retries(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, AdvancedRetries> {
