@@ -149,7 +149,7 @@ async fn a_takeover_waits_for_the_running_commit_of_the_dead_node(mut pair: TwoN
     let (store, epoch) = (pair.fixture.shared_store(), pair.other.epoch);
     let taking = tokio::spawn(async move { store.take_over(epoch, after(5)).await });
     held.until_waiting(2).await;
-    held.let_go().await;
+    held.release().await;
     assert_eq!(accepting.await.unwrap().unwrap(), [Accepted::New]);
     assert_eq!(taking.await.unwrap().unwrap(), Some(1));
     let delivery = pair.fixture.delivery(id).await;

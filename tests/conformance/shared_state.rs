@@ -106,7 +106,7 @@ async fn simultaneous_failures_are_written_in_several_batches(mut pair: TwoNodes
             contract,
         });
     }
-    held.let_go().await;
+    held.release().await;
     accepted.await.unwrap().unwrap();
     pair.fixture.wait_until_idle().await;
     let written = "SELECT string_agg(n::text, ' ' ORDER BY n) FROM (SELECT count(*) AS n FROM attempts GROUP BY xmin::text) AS t";

@@ -38,7 +38,7 @@ async fn an_event_published_at_two_nodes_under_one_key_is_stored_once(mut pair: 
     let store = pair.fixture.shared_store();
     let repeating = tokio::spawn(async move { store.accept(vec![second]).await });
     held.until_waiting(2).await;
-    held.let_go().await;
+    held.release().await;
     assert_eq!(accepting.await.unwrap().unwrap(), [Accepted::New]);
     let repeated = repeating.await.unwrap().unwrap();
     assert!(matches!(&repeated[..], [Accepted::Repeated { event, .. }] if event.id == id), "{repeated:?}");
@@ -56,7 +56,7 @@ async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: T
     let cancelling =
         tokio::spawn(async move { store.act(app, id, DeliveryAction::Cancel, after(1), None).await });
     held.until_waiting(2).await;
-    held.let_go().await;
+    held.release().await;
     taking.await.unwrap().unwrap();
     let asked = cancelling.await.unwrap().unwrap();
     assert!(matches!(asked, ActionResult::Refused(_)), "{asked:?}");

@@ -128,7 +128,7 @@ async fn who_joins_a_line_waits_until_whoever_joined_before_it_is_stored(mut pai
     held.until_waiting(1).await;
     let after = tokio::spawn(async move { store.accept(vec![third]).await });
     held.until_waiting(2).await;
-    held.let_go().await;
+    held.release().await;
     for accepted in [before, after] {
         assert_eq!(accepted.await.unwrap().unwrap(), [Accepted::New]);
     }

@@ -174,7 +174,7 @@ impl TwoNodes {
         self.fixture.store().heartbeat(Heartbeat::default()).await.unwrap().expect("a node that lives")
     }
 
-    /// Blocks every transaction that does this from now on, such as `INSERT ON events`, until `let_go`.
+    /// Blocks every transaction that does this from now on, such as `INSERT ON events`, until `release`.
     pub(crate) async fn hold(&self, what: &str) -> BlockedTrigger {
         self.shared.run(&format!(
             "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS
@@ -213,7 +213,7 @@ impl BlockedTrigger {
         .await;
     }
 
-    pub(crate) async fn let_go(&self) {
+    pub(crate) async fn release(&self) {
         self.0.batch_execute("SELECT pg_advisory_unlock(7)").await.unwrap();
     }
 }

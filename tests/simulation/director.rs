@@ -32,7 +32,7 @@ pub(crate) struct SeedResult {
 #[derive(Clone, Copy)]
 enum AgendaItem {
     Publish(usize),
-    Wish(ActionPlan),
+    Action(ActionPlan),
     Switch(AvailabilityPlan),
     /// The plan's bulk replay of this number.
     SendAgain(usize),
@@ -84,12 +84,12 @@ struct Director {
     env: Arc<SimulationEnv>,
     agenda: BTreeMap<(i64, usize), AgendaItem>,
     planned: usize,
-    people: JoinSet<()>,
+    actors: JoinSet<()>,
 }
 
 impl Director {
     fn new(env: Arc<SimulationEnv>) -> Self {
-        Self { env, agenda: BTreeMap::new(), planned: 0, people: JoinSet::new() }
+        Self { env, agenda: BTreeMap::new(), planned: 0, actors: JoinSet::new() }
     }
 
     fn plan(&mut self, at: i64, deed: AgendaItem) {
@@ -124,7 +124,7 @@ impl Director {
         for (number, event) in plan.events.iter().enumerate() {
             self.plan(event.at, AgendaItem::Publish(number));
         }
-        plan.wishes.iter().for_each(|wish| self.plan(wish.at, AgendaItem::Wish(*wish)));
+        plan.wishes.iter().for_each(|wish| self.plan(wish.at, AgendaItem::Action(*wish)));
         plan.availability_changes
             .iter()
             .for_each(|availability| self.plan(availability.at, AgendaItem::Switch(*availability)));
@@ -156,12 +156,12 @@ impl Director {
         let env = self.env.clone();
         let process = env.state().process.clone();
         match deed {
-            AgendaItem::Publish(number) => drop(self.people.spawn(actors::publish(env, number))),
-            AgendaItem::Wish(plan) => drop(self.people.spawn(actors::act(env, plan))),
-            AgendaItem::Switch(plan) => drop(self.people.spawn(actors::set_availability(env, plan))),
+            AgendaItem::Publish(number) => drop(self.actors.spawn(actors::publish(env, number))),
+            AgendaItem::Action(plan) => drop(self.actors.spawn(actors::act(env, plan))),
+            AgendaItem::Switch(plan) => drop(self.actors.spawn(actors::set_availability(env, plan))),
             AgendaItem::SendAgain(number) => {
                 let plan = env.plan.bulks[number].clone();
-                drop(self.people.spawn(bulk_replays::send_again(env, plan)));
+                drop(self.actors.spawn(bulk_replays::send_again(env, plan)));
             }
             AgendaItem::Kill(down) => {
                 if let Some(process) = process {
@@ -198,7 +198,7 @@ impl Director {
         let until = self.env.elapsed() + QUIET_WITHIN;
         while self.env.elapsed() < until {
             tokio::time::sleep(Duration::from_millis(6 * HOUR as u64)).await;
-            while self.people.try_join_next().is_some() {}
+            while self.actors.try_join_next().is_some() {}
             let process = self.env.state().process.clone();
             let Some(process) = process else {
                 // A process that was still stopping when all healed.
@@ -209,7 +209,7 @@ impl Director {
             let count =
                 process.with_disk(|disk| disk.query_row(waiting, [], |row| row.get::<_, i64>(0)).unwrap());
             let in_hand = self.env.office().map_or(1, |office| office.queues.permits_out());
-            if self.people.is_empty() && in_hand == 0 && count == Some(0) {
+            if self.actors.is_empty() && in_hand == 0 && count == Some(0) {
                 return;
             }
         }
@@ -235,7 +235,7 @@ impl Director {
         if let Some(process) = process {
             process.stop(env.clone(), 0).await;
         }
-        self.people.abort_all();
+        self.actors.abort_all();
         let in_hand = office.map_or(0, |office| office.queues.permits_out());
         let disk = env.state().disk.take().expect("the disk is there when no process is");
         (disk, in_hand)

@@ -109,7 +109,7 @@ impl FakeHttpSender {
         let number = self.begin(&request, &fate);
         self.env.post_begun(self.life, number as u32 + 1);
         let mut hold = RequestGuard {
-            line: self,
+            http_sender: self,
             post: number,
             arrives_anyway: fate.arrives_anyway && fate.works_after.is_some(),
         };
@@ -224,27 +224,27 @@ pub(crate) async fn sleep(ms: i64) {
 
 /// A request on its way; if its sender lets go of it, it may arrive all the same.
 struct RequestGuard<'a> {
-    line: &'a FakeHttpSender,
+    http_sender: &'a FakeHttpSender,
     post: usize,
     arrives_anyway: bool,
 }
 
 impl RequestGuard<'_> {
     fn arrive(&mut self) {
-        let now = self.line.env.clock.now();
-        self.line.env.event_log().posts[self.post].done_at.get_or_insert(now);
+        let now = self.http_sender.env.clock.now();
+        self.http_sender.env.event_log().posts[self.post].done_at.get_or_insert(now);
     }
 
     fn end(&mut self) {
-        let now = self.line.env.clock.now();
-        self.line.env.event_log().posts[self.post].ended_at = Some(now);
+        let now = self.http_sender.env.clock.now();
+        self.http_sender.env.event_log().posts[self.post].ended_at = Some(now);
     }
 }
 
 impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
-        let now = self.line.env.clock.now();
-        let mut event_log = self.line.env.event_log();
+        let now = self.http_sender.env.clock.now();
+        let mut event_log = self.http_sender.env.event_log();
         let post = &mut event_log.posts[self.post];
         if post.ended_at.is_none() {
             post.dropped_at = Some(now);

@@ -271,10 +271,10 @@ impl ProcessStart {
     fn engine_parts(&self) -> EngineParts {
         let env = &self.env;
         let long = Duration::from_hours(24);
-        let line = Arc::new(FakeHttpSender { env: env.clone(), life: self.process.number });
+        let http_sender = Arc::new(FakeHttpSender { env: env.clone(), life: self.process.number });
         EngineParts {
             delivery_store: env.sabotage.delivery_store(self.store.clone()),
-            http_sender: env.sabotage.http_sender(line),
+            http_sender: env.sabotage.http_sender(http_sender),
             grace: Duration::from_millis(env.plan.grace as u64),
             rounds: Intervals {
                 gauges: long,

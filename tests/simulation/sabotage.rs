@@ -189,10 +189,10 @@ impl Sabotage {
         }
     }
 
-    pub(crate) fn http_sender(&self, line: Arc<FakeHttpSender>) -> Arc<dyn HttpSender> {
+    pub(crate) fn http_sender(&self, http_sender: Arc<FakeHttpSender>) -> Arc<dyn HttpSender> {
         match self {
-            Self::PostTwice => Arc::new(DoublingSender(line)),
-            _ => line,
+            Self::PostTwice => Arc::new(DoublingSender(http_sender)),
+            _ => http_sender,
         }
     }
 

@@ -134,9 +134,9 @@ impl TwoNodes {
         service.load_config(None).await.unwrap();
         service.readiness().start_accepting();
         let gate = NodeSendGate { node_state: node_state.clone(), clock: self.clock.clone(), delivery_store };
-        let line = NodeHttpSender { net: self.net.clone(), node_state: node_state.clone(), gate };
+        let http_sender = NodeHttpSender { net: self.net.clone(), node_state: node_state.clone(), gate };
         let (stop, told) = Shutdown::new();
-        let engine = builder.engine(queues, events, Arc::new(line));
+        let engine = builder.engine(queues, events, Arc::new(http_sender));
         let engine = Engine { intervals: Intervals { health: SECOND, ..engine.intervals }, ..engine };
         let engine = tokio::spawn(engine.run(told)).abort_handle();
         let follower = service.clone();

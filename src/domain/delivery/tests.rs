@@ -206,7 +206,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
 }
 
 fn transition() -> impl Strategy<Value = Transition> {
-    let conclude =
+    let apply_verdict =
         (verdict(), 0u32..4, 0u32..4, availability()).prop_map(|(verdict, rows, numbered, availability)| {
             Transition::Conclude { verdict, rows, numbered: numbered.min(rows), availability }
         });
@@ -214,7 +214,7 @@ fn transition() -> impl Strategy<Value = Transition> {
         .prop_map(|(give_up_at, availability)| Transition::Replay { give_up_at, availability });
     prop_oneof![
         6 => Just(Transition::Claim),
-        6 => conclude,
+        6 => apply_verdict,
         1 => availability().prop_map(Transition::HandBack),
         1 => availability().prop_map(Transition::TakeOver),
         2 => availability().prop_map(Transition::SwitchOff),

@@ -253,8 +253,8 @@ impl Course<'_> {
         let post = self.file.post_of(row);
         let started_at = row.started_at.as_millis();
         // A probe of a throttled endpoint: an extra attempt, after which everything is as it was.
-        let is_ahead = row.has_note(EARLY_PROBE_NOTE) || row.has_note(UNNEEDED_PROBE_NOTE);
-        if is_ahead && self.expected.extra.is_none() {
+        let is_early_probe = row.has_note(EARLY_PROBE_NOTE) || row.has_note(UNNEEDED_PROBE_NOTE);
+        if is_early_probe && self.expected.extra.is_none() {
             let ExpectedDeliveryState { due, at_due, end, .. } = self.expected;
             self.expected.extra = Some(ReturnState { due, at_due, end });
         }
@@ -272,9 +272,9 @@ impl Course<'_> {
         self.expected.last_end = end;
         match row.class {
             OutcomeClass::Ok => self.expected.end = Some(CourseEnd::Delivered(end)),
-            OutcomeClass::StaleConnection if !is_ahead => self.expected.due = Window::at(end),
+            OutcomeClass::StaleConnection if !is_early_probe => self.expected.due = Window::at(end),
             // An automatic one: it ends like any other.
-            _ if is_ahead && self.refuses(post) => self.expected.end = Some(CourseEnd::Refused(end)),
+            _ if is_early_probe && self.refuses(post) => self.expected.end = Some(CourseEnd::Refused(end)),
             _ if self.expected.extra.is_some() => self.expected = self.expected.back_if_extra(),
             OutcomeClass::Unknown => self.expected.due = Window::at(end),
             OutcomeClass::Local => {

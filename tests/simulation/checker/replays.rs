@@ -59,7 +59,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
     for note in &notes {
         let source = evidence.file(note.delivery).and_then(|file| file.replay_of);
         match (note.is_made, source) {
-            (true, None) => violations.extend(backfilled(evidence, note.delivery)),
+            (true, None) => violations.extend(check_backfill(evidence, note.delivery)),
             (_, source) => {
                 *taken.entry((source.unwrap_or(note.delivery), note.is_made)).or_default() += 1;
             }
@@ -80,7 +80,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
 }
 
 /// A backfill brings an endpoint events of which it had no delivery.
-fn backfilled(evidence: &Evidence<'_>, delivery: DeliveryId) -> Option<Violation> {
+fn check_backfill(evidence: &Evidence<'_>, delivery: DeliveryId) -> Option<Violation> {
     let file = evidence.file(delivery)?;
     let same = |other: &&DeliveryFile<'_>| {
         other.event == file.event && other.receiver == file.receiver && other.replay_of.is_none()

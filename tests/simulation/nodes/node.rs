@@ -89,7 +89,7 @@ impl Node {
         let (office, has_ended) = (Arc::default(), Arc::<AtomicBool>::default());
         let seed = env.plan.seed ^ (life as u64) << 32;
         let boot = NodeStart {
-            line: (env.clone(), life),
+            http_sender: (env.clone(), life),
             clock: clock.clone(),
             builder: NodeBuilder {
                 store: Arc::new(store),
@@ -257,7 +257,7 @@ async fn commit_loop(env: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter, 
 }
 
 struct NodeStart {
-    line: (Arc<NodesEnv>, usize),
+    http_sender: (Arc<NodesEnv>, usize),
     clock: Arc<VirtualClock>,
     builder: NodeBuilder<SimNode>,
     office: Arc<Mutex<Option<Arc<Service>>>>,
@@ -295,7 +295,7 @@ impl NodeStart {
     }
 
     fn engine_parts(&self) -> EngineParts {
-        let (env, life) = self.line.clone();
+        let (env, life) = self.http_sender.clone();
         let (node_state, clock) = (self.builder.node_state.clone(), self.clock.clone());
         let sabotage = env.sabotage;
         let delivery_store = self.builder.store.clone();

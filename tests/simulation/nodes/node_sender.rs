@@ -59,7 +59,7 @@ impl NodeHttpSender {
         let is_excused = self.freezes() != freezes;
         let fate = self.fate_of(&request);
         let number = self.begin(&request, &fate, called_at, is_excused);
-        let mut hold = NodeRequestGuard { line: self, number, arrives_anyway: fate.arrives_anyway };
+        let mut hold = NodeRequestGuard { http_sender: self, number, arrives_anyway: fate.arrives_anyway };
         sleep(fate.ends_after).await;
         hold.end();
         Ok(fate.outcome())
@@ -197,22 +197,22 @@ impl NodeHttpSender {
 
 /// A request on its way; if its sender lets go of it, it may arrive all the same.
 struct NodeRequestGuard<'a> {
-    line: &'a NodeHttpSender,
+    http_sender: &'a NodeHttpSender,
     number: usize,
     arrives_anyway: bool,
 }
 
 impl NodeRequestGuard<'_> {
     fn end(&mut self) {
-        let now = self.line.env.now();
-        self.line.env.log().sends[self.number].ended_at = Some(now);
+        let now = self.http_sender.env.now();
+        self.http_sender.env.log().sends[self.number].ended_at = Some(now);
     }
 }
 
 impl Drop for NodeRequestGuard<'_> {
     fn drop(&mut self) {
-        let now = self.line.env.now();
-        let mut log = self.line.env.log();
+        let now = self.http_sender.env.now();
+        let mut log = self.http_sender.env.log();
         let send = &mut log.sends[self.number];
         if send.ended_at.is_none() {
             send.dropped_at = Some(now);
