@@ -2,7 +2,7 @@
 //! a pooler. Nodes wait, accept and send nothing meanwhile, and continue by themselves when there is room.
 
 use crate::{
-    database::{DatabaseFixture, LIMIT, RECOVERY_LIMIT, all_have_ended, reports_outage},
+    database::{DatabaseFixture, RECOVERY_LIMIT, WAIT_LIMIT, all_have_ended, reports_outage},
     harness::{
         TestNode,
         connection_holders::ConnectionHolders,
@@ -45,9 +45,10 @@ async fn a_node_that_starts_without_enough_free_connections_waits_for_them() {
     let (mut waited, mut slowest) = (0, Duration::ZERO);
     for free in 0..FREE_MAX {
         let others = crowd(&database, CONNECTIONS_FREE - free);
-        wait_until("the others are there", LIMIT, async || others.count() == CONNECTIONS_FREE - free).await;
+        wait_until("the others are there", WAIT_LIMIT, async || others.count() == CONNECTIONS_FREE - free)
+            .await;
         let mut node = database.home.spawn(&[], &["serve"]);
-        wait_until("it waits, or needs no more", LIMIT, async || {
+        wait_until("it waits, or needs no more", WAIT_LIMIT, async || {
             let log = node.log();
             node.has_ended()
                 || log.contains("it is tried until it can")
@@ -81,7 +82,7 @@ async fn a_node_without_connections_accepts_nothing_and_recovers_by_itself() {
     let throw_out = format!(
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = '{ROLE}' AND application_name <> 'crowd'"
     );
-    wait_until("the others have it all", LIMIT, async || {
+    wait_until("the others have it all", WAIT_LIMIT, async || {
         database.run(&throw_out);
         others.count() == CONNECTIONS_FREE
     })
@@ -110,7 +111,7 @@ async fn nodes_whose_pooler_has_no_connections_accept_nothing_and_recover_by_the
     let running = database.producers.start(4, Duration::from_millis(8));
     database.some_are_accepted().await;
     let others = ConnectionHolders::start(POOL_CONNECTIONS, pooler.folder(), "posthaste", "BEGIN");
-    wait_until("the others have it all", LIMIT, async || others.count() == POOL_CONNECTIONS).await;
+    wait_until("the others have it all", WAIT_LIMIT, async || others.count() == POOL_CONNECTIONS).await;
     stays_away(&database, &[&one, &two]).await;
     drop(others);
     let begun = Instant::now();
@@ -137,7 +138,7 @@ async fn nodes_whose_pooler_has_no_connections_accept_nothing_and_recover_by_the
 async fn stays_away(database: &DatabaseFixture, nodes: &[&TestNode]) {
     for node in nodes {
         let is_away = async || reports_outage(&node.client).await;
-        wait_until("it says that it cannot promise", LIMIT, is_away).await;
+        wait_until("it says that it cannot promise", WAIT_LIMIT, is_away).await;
     }
     let begun = Instant::now();
     tokio::time::sleep(QUIET_AFTER).await;

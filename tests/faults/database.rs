@@ -17,7 +17,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(crate) const LIMIT: Duration = Duration::from_mins(1);
+pub(crate) const WAIT_LIMIT: Duration = Duration::from_mins(1);
 pub(crate) const RECOVERY_LIMIT: Duration = Duration::from_secs(5);
 const ENDPOINTS: [&str; 3] = ["one", "two", "shaky"];
 
@@ -60,13 +60,14 @@ impl DatabaseFixture {
     pub(crate) async fn some_are_accepted(&self) {
         let before = self.producers.sent().accepted.len();
         let more = async || self.producers.sent().accepted.len() > before + 50;
-        wait_until("some are accepted", LIMIT, more).await;
+        wait_until("some are accepted", WAIT_LIMIT, more).await;
     }
 
     /// Returns the time from now until an event is accepted again.
     pub(crate) async fn time_to_recover(&self) -> Duration {
         let (begun, before) = (Instant::now(), self.producers.sent().accepted.len());
-        wait_until("it accepts again", LIMIT, async || self.producers.sent().accepted.len() > before).await;
+        wait_until("it accepts again", WAIT_LIMIT, async || self.producers.sent().accepted.len() > before)
+            .await;
         begun.elapsed()
     }
 
@@ -82,7 +83,7 @@ impl DatabaseFixture {
 }
 
 pub(crate) async fn all_have_ended(node: &TestNode) {
-    wait_until("every delivery has ended", LIMIT, async || {
+    wait_until("every delivery has ended", WAIT_LIMIT, async || {
         node.client.list("/v1/apps/a/deliveries?status=pending,retrying,in_flight").await.is_empty()
     })
     .await;
@@ -160,12 +161,14 @@ async fn while_the_database_is_unreachable_no_event_is_accepted_and_no_request_i
     database.some_are_accepted().await;
     database.server.crash();
     let gone_at = Instant::now();
-    wait_until("publishing is refused", LIMIT, async || database.producers.sent().refused.contains_key(&503))
-        .await;
+    wait_until("publishing is refused", WAIT_LIMIT, async || {
+        database.producers.sent().refused.contains_key(&503)
+    })
+    .await;
     assert!(reports_outage(&node.client).await);
     // Requests that were in flight when the database stopped.
     let in_flight = async || database.receiver.receipts().iter().all(|receipt| receipt.answered.is_some());
-    wait_until("nothing is in flight", LIMIT, in_flight).await;
+    wait_until("nothing is in flight", WAIT_LIMIT, in_flight).await;
     tokio::time::sleep(Duration::from_secs(2).saturating_sub(gone_at.elapsed())).await;
     let sent_so_far = database.receiver.receipts().len();
     tokio::time::sleep(Duration::from_secs(20).saturating_sub(gone_at.elapsed())).await;
@@ -202,15 +205,17 @@ async fn commits_whose_answers_are_lost_are_neither_repeated_nor_lost() {
     for _ in 0..20 {
         database.some_are_accepted().await;
         wire.lose_the_next_answer_to_a_batch();
-        lost.push(wait_for("it is lost", LIMIT, async || wire.lost_batch()).await);
+        lost.push(wait_for("it is lost", WAIT_LIMIT, async || wire.lost_batch()).await);
     }
     // And with the server out of reach for a while after it.
     wire.stay_cut();
     wire.lose_the_next_answer_to_a_batch();
-    let last = wait_for("it is lost", LIMIT, async || wire.lost_batch()).await;
+    let last = wait_for("it is lost", WAIT_LIMIT, async || wire.lost_batch()).await;
     lost.push(last);
-    wait_until("publishing is refused", LIMIT, async || database.producers.sent().refused.contains_key(&503))
-        .await;
+    wait_until("publishing is refused", WAIT_LIMIT, async || {
+        database.producers.sent().refused.contains_key(&503)
+    })
+    .await;
     let is_another =
         |one: &WriterBatch, next: &WriterBatch| one.epoch == next.epoch && one.number < next.number;
     assert!(lost.is_sorted_by(is_another), "each time it was a batch of the writer: {lost:?}");
@@ -260,7 +265,7 @@ async fn where_a_round_trip_takes_two_seconds_a_node_keeps_its_lease_and_loses_n
             receipts.iter().any(|one| one.path == path && String::from_utf8_lossy(&one.body).contains(id))
         })
     };
-    wait_until("what was near has come", LIMIT, async || has_come("near")).await;
+    wait_until("what was near has come", WAIT_LIMIT, async || has_come("near")).await;
     let epoch = database.run("SELECT epoch FROM posthaste.nodes");
     let left = "SELECT min(lease_until) - CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint) FROM posthaste.nodes";
     wire.delay(Duration::from_secs(2));
@@ -283,8 +288,8 @@ async fn where_a_round_trip_takes_two_seconds_a_node_keeps_its_lease_and_loses_n
     assert!(least > 5_000, "{least}");
     assert!(!node.log().contains("nothing is sent until it does"), "{}", node.log());
     wire.delay(Duration::ZERO);
-    wait_until("what was far has come", LIMIT, async || has_come("far")).await;
-    tokio::time::timeout(LIMIT, publishing).await.expect("published, or known to be").unwrap();
+    wait_until("what was far has come", WAIT_LIMIT, async || has_come("far")).await;
+    tokio::time::timeout(WAIT_LIMIT, publishing).await.expect("published, or known to be").unwrap();
     assert_eq!(node.stop().await, Some(0), "{}", node.log());
 }
 
@@ -299,14 +304,16 @@ async fn control_of_the_restarts_a_server_that_does_not_flush_loses_what_it_conf
     database.server.crash();
     database.server.start_again();
     let no_promise = "synchronous_commit = off";
-    wait_until("the node has seen what it would write to", LIMIT, async || node.log().contains(no_promise))
-        .await;
+    wait_until("the node has seen what it would write to", WAIT_LIMIT, async || {
+        node.log().contains(no_promise)
+    })
+    .await;
     assert_eq!(node.client.get("/readyz").await.status, 503, "it promises nothing more");
     let refused = database.home.spawn(&[], &["serve"]).exited().await;
     assert_eq!(refused.code(), Some(1), "and no node starts there");
     database.server.flush_again();
     let lost = "it lost some that it had confirmed";
-    wait_until("the node says so", LIMIT, async || node.log().contains(lost)).await;
+    wait_until("the node says so", WAIT_LIMIT, async || node.log().contains(lost)).await;
     node.kill().await;
     let mut node = database.home.start().await;
     database.producers.follow(&node.client);
@@ -340,12 +347,12 @@ async fn a_node_waits_for_its_database_and_refuses_one_that_breaks_its_promise()
     database.home.set("ENCRYPTION_KEY", crate::harness::ENCRYPTION_KEY);
     database.server.crash();
     let mut node = database.home.spawn(&[], &["serve"]);
-    wait_until("it waits", LIMIT, async || node.log().contains("cannot be reached")).await;
+    wait_until("it waits", WAIT_LIMIT, async || node.log().contains("cannot be reached")).await;
     assert_eq!(node.stop().await, Some(0), "a waiting node can be stopped");
     let mut node = database.home.spawn(&[], &["serve"]);
-    wait_until("it waits", LIMIT, async || node.log().contains("cannot be reached")).await;
+    wait_until("it waits", WAIT_LIMIT, async || node.log().contains("cannot be reached")).await;
     database.server.start_again();
-    wait_until("it is ready", LIMIT, async || node.log().contains("posthaste is ready")).await;
+    wait_until("it is ready", WAIT_LIMIT, async || node.log().contains("posthaste is ready")).await;
     assert_eq!(node.stop().await, Some(0));
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
 
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 const ENDPOINTS: usize = 10;
 const HUNG: usize = 2;
 const PERMITS: usize = 128;
@@ -34,7 +34,7 @@ async fn healthy_latencies(client: &TestClient, receiver: &TestReceiver, round: 
         receipts.into_iter().filter(|receipt| is_healthy(&receipt.path, receipt.id())).collect::<Vec<_>>()
     };
     let all = EVENTS * healthy.len();
-    wait_until("the healthy ones get everything", LIMIT, async || arrived().len() >= all).await;
+    wait_until("the healthy ones get everything", WAIT_LIMIT, async || arrived().len() >= all).await;
     let arrived = arrived();
     assert_eq!(arrived.len(), all, "nothing comes twice");
     arrived.iter().map(|receipt| receipt.at - sent_at[receipt.id()]).collect()

@@ -2,7 +2,7 @@
 //! publishes meanwhile, and leaves no connection behind that waits for longer than the node itself.
 
 use crate::{
-    database::{DatabaseFixture, LIMIT, RECOVERY_LIMIT},
+    database::{DatabaseFixture, RECOVERY_LIMIT, WAIT_LIMIT},
     harness::{report, wait_until},
 };
 use std::{sync::Arc, time::Duration};
@@ -28,7 +28,7 @@ async fn a_locked_table_is_waited_for_with_few_connections() {
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     let all = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";
     let count = |sql: &str| -> usize { database.run(sql).parse().unwrap() };
-    wait_until("a connection waits for it", LIMIT, async || count(waiting) > 0).await;
+    wait_until("a connection waits for it", WAIT_LIMIT, async || count(waiting) > 0).await;
     let (mut most_waiting, mut most) = (0, 0);
     while begun.elapsed() < OBSERVED_FOR {
         most_waiting = most_waiting.max(count(waiting));

@@ -2,7 +2,7 @@
 //! another's NOTIFY, and survive its restarts; an unconfigured pooler is detected.
 
 use crate::{
-    database::{DatabaseFixture, LIMIT, RECOVERY_LIMIT},
+    database::{DatabaseFixture, RECOVERY_LIMIT, WAIT_LIMIT},
     harness::{Behaviour, TestNode, pooler::Pooler, report, wait_until},
 };
 use serde_json::json;
@@ -25,7 +25,7 @@ async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() 
     database.home.set("STORE", &pooler.address("postgres"));
     let mut one = database.start().await;
     let mut two = database.home.start().await;
-    wait_until("they divide the shards", LIMIT, async || shards(&one).await == [128, 128]).await;
+    wait_until("they divide the shards", WAIT_LIMIT, async || shards(&one).await == [128, 128]).await;
 
     // Only one of the two nodes sends to it, wherever the event was published.
     database.receiver.behave("/narrow", Behaviour::Slow(Duration::from_millis(2)));
@@ -37,7 +37,7 @@ async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() 
         let unused = json!({ "event_types": ["thing.unused"] });
         two.client.make_endpoint("a", &id, &database.receiver.url("/unused"), unused).await;
         let is_known = async || one.client.get(&format!("/v1/apps/a/endpoints/{id}")).await.status == 200;
-        wait_until("the other node knows it", LIMIT, is_known).await;
+        wait_until("the other node knows it", WAIT_LIMIT, is_known).await;
         known.push(begun.elapsed());
     }
     known.sort();
@@ -58,7 +58,7 @@ async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() 
     database.some_are_accepted().await;
     let begun = Instant::now();
     two.kill().await;
-    wait_until("it is taken over", LIMIT, async || shards(&one).await == [256]).await;
+    wait_until("it is taken over", WAIT_LIMIT, async || shards(&one).await == [256]).await;
     let taken_over = begun.elapsed();
     database.producers.finish(running).await;
     let figures = database.finish(&mut one).await;
@@ -86,8 +86,8 @@ async fn an_unconfigured_pooler_is_refused_and_one_without_its_database_is_waite
     database.home.set("STORE", &pooler.address("postgres"));
     database.server.crash();
     let mut node = database.home.spawn(&[], &["serve"]);
-    wait_until("it waits", LIMIT, async || node.log().contains("cannot be reached")).await;
+    wait_until("it waits", WAIT_LIMIT, async || node.log().contains("cannot be reached")).await;
     database.server.start_again();
-    wait_until("it is ready", LIMIT, async || node.log().contains("posthaste is ready")).await;
+    wait_until("it is ready", WAIT_LIMIT, async || node.log().contains("posthaste is ready")).await;
     assert_eq!(node.stop().await, Some(0), "{}", node.log());
 }

@@ -5,7 +5,7 @@ use crate::harness::{NodeFolder, TestReceiver, database::TestDatabaseServer, wai
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 
 struct VersionsFixture {
     server: Arc<TestDatabaseServer>,
@@ -26,7 +26,7 @@ impl VersionsFixture {
     }
 
     async fn shows(&self, what: &str, sql: &str, expected: &str) {
-        wait_until(what, LIMIT, async || self.run(sql) == expected).await;
+        wait_until(what, WAIT_LIMIT, async || self.run(sql) == expected).await;
     }
 }
 
@@ -52,11 +52,11 @@ async fn a_kill_during_the_migration_leaves_no_trace_and_one_of_many_nodes_migra
     let mut nodes: Vec<_> = (0..3).map(|_| database.home.spawn(&[], &["serve"])).collect();
     let tried_again =
         async || nodes.iter().any(|node| node.log().contains("others use the tables to be migrated"));
-    wait_until("one gives way, and tries again", LIMIT, tried_again).await;
+    wait_until("one gives way, and tries again", WAIT_LIMIT, tried_again).await;
     database.run(&format!("SELECT pg_terminate_backend(pid) {sleeps}"));
     in_the_way.await.unwrap().unwrap_err();
     for node in &nodes {
-        wait_until("it is ready", LIMIT, async || node.log().contains("posthaste is ready")).await;
+        wait_until("it is ready", WAIT_LIMIT, async || node.log().contains("posthaste is ready")).await;
     }
     let steps = nodes.iter().map(|node| node.log().matches("the database was migrated").count());
     assert_eq!(steps.sum::<usize>(), 5, "each of five steps was taken once");
@@ -77,7 +77,7 @@ async fn nodes_run_and_start_beside_the_next_version_if_that_only_added_columns_
     let publish = async |node: &crate::harness::TestNode, id: &str| {
         node.client.publish("a", &json!({ "id": id, "type": "t", "data": 1 })).await;
         let is_there = async || database.receiver.receipts().iter().any(|receipt| receipt.id() == id);
-        wait_until("it is delivered", LIMIT, is_there).await;
+        wait_until("it is delivered", WAIT_LIMIT, is_there).await;
     };
     publish(&running, "before").await;
 

@@ -1,7 +1,7 @@
 //! Fixture: a process in virtual time with a receiver that answers as the test says. Weeks pass as soon as no task has
 //! anything to do.
 
-use crate::node_builder::{LIMITS, NoWatch, NodeBuilder, QUEUE};
+use crate::node_builder::{ENGINE_LIMITS, NoWatch, NodeBuilder, QUEUE};
 use bytes::Bytes;
 use posthaste::{
     domain::{
@@ -236,7 +236,7 @@ async fn start(
 ) -> StartedProcess {
     let config_cache = Arc::new(ConfigCache::default());
     let node_state = Arc::new(NodeLease::single_node());
-    let (queues, events) = EndpointQueues::new(LIMITS, config_cache.clone(), node_state.clone());
+    let (queues, events) = EndpointQueues::new(ENGINE_LIMITS, config_cache.clone(), node_state.clone());
     let (store, writer) = store(disk, queues.clone());
     let joined = store.join(clock.now()).await.unwrap();
     let ids = IdGenerator::new(joined.slot, joined.newest_id);

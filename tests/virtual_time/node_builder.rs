@@ -23,7 +23,7 @@ use std::{sync::Arc, time::Duration};
 
 const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
-pub(crate) const LIMITS: EngineLimits = EngineLimits {
+pub(crate) const ENGINE_LIMITS: EngineLimits = EngineLimits {
     deliveries_in_flight_max: 1000,
     bytes_max: 1 << 20,
     in_flight_per_endpoint: 1000,

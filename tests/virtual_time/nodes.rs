@@ -3,7 +3,7 @@
 
 use crate::{
     fixture::{ADMIN, payment},
-    node_builder::{LIMITS, NoWatch, NodeBuilder, QUEUE},
+    node_builder::{ENGINE_LIMITS, NoWatch, NodeBuilder, QUEUE},
 };
 use posthaste::{
     domain::{
@@ -111,7 +111,7 @@ impl TwoNodes {
 
     async fn node(&self) -> Node {
         let (config_cache, node_state) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
-        let (queues, events) = EndpointQueues::new(LIMITS, config_cache.clone(), node_state.clone());
+        let (queues, events) = EndpointQueues::new(ENGINE_LIMITS, config_cache.clone(), node_state.clone());
         let notified = Arc::new(Notify::new());
         let notify = notified.clone();
         let wake = Box::new(move || notify.notify_one());

@@ -1,7 +1,7 @@
 //! A database that becomes unreachable while a node starts on it, at each of its commits in turn. The node must wait: if it ended, a
 //! supervisor would start it again, to end again.
 
-use super::{DatabaseFixture, LIMIT};
+use super::{DatabaseFixture, WAIT_LIMIT};
 use crate::harness::{database::address, database_proxy::DatabaseProxy, report, wait_until};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -59,7 +59,7 @@ async fn a_start_waits_for_a_database_that_fails_at_any_of_its_commits() {
         wire.stay_cut();
         wire.lose_the_answer_to_a_commit_after(skipped);
         let mut node = database.home.spawn(&[], &["serve"]);
-        wait_until("it is cut", LIMIT, async || wire.has_lost_it()).await;
+        wait_until("it is cut", WAIT_LIMIT, async || wire.has_lost_it()).await;
         // A waiting node has tried again by then, in vain.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let (said, steps_before) = (node.log(), steps());

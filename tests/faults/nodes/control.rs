@@ -2,7 +2,7 @@
 
 use super::{
     faults::{cut_off, die, frozen},
-    fixture::{ClusterFixture, LIMIT},
+    fixture::{ClusterFixture, WAIT_LIMIT},
     verdict::TAKEN_OVER_WITHIN,
 };
 use crate::harness::{
@@ -24,7 +24,7 @@ const DISABLE_FENCE: &str = "CREATE FUNCTION posthaste.fence_off() RETURNS trigg
     FOR EACH ROW WHEN (NEW.writer < 0) EXECUTE FUNCTION posthaste.fence_off()";
 /// Less than a node needs to notice by itself that its heartbeats fail.
 const FROZEN: Duration = Duration::from_millis(3500);
-const TRIES: usize = 4;
+const ATTEMPTS_MAX: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn controls_of_node_faults_no_takeover_no_fence_no_time_to_stop() {
@@ -44,7 +44,7 @@ async fn controls_of_node_faults_no_takeover_no_fence_no_time_to_stop() {
     let client = fixture.client(0);
     let node = &mut fixture.members[0].node;
     node.term();
-    wait_until("it stops", LIMIT, async || client.get("/readyz").await.status == 503).await;
+    wait_until("it stops", WAIT_LIMIT, async || client.get("/readyz").await.status == 503).await;
     node.term();
     assert_eq!(node.exited().await.code(), Some(1), "it had no time");
     fixture.receiver.behave("/shared", Behaviour::Ok);
@@ -56,7 +56,7 @@ async fn controls_of_node_faults_no_takeover_no_fence_no_time_to_stop() {
     fixture.query(DISABLE_FENCE).await;
     // If the takeover takes longer than the node needs to notice by itself, the node sends nothing: then try again.
     let mut verdict = frozen(&mut fixture, FROZEN, false).await;
-    for _ in 0..TRIES {
+    for _ in 0..ATTEMPTS_MAX {
         if verdict.totals.after_success == 0 {
             verdict = frozen(&mut fixture, FROZEN, false).await;
         }
@@ -85,7 +85,7 @@ async fn controls_of_database_faults_commits_that_are_undone_or_not_flushed() {
             wire.undo_the_next_batch();
         }
         let all_undone = async || fixture.wires.iter().all(DatabaseProxy::has_undone_it);
-        wait_until("a batch of every node is undone", LIMIT, all_undone).await;
+        wait_until("a batch of every node is undone", WAIT_LIMIT, all_undone).await;
         fixture.some_are_accepted(20).await;
     }
     let verdict = fixture.verdict("cut after COMMIT", load).await;

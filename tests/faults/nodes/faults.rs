@@ -2,7 +2,7 @@
 //! over.
 
 use super::{
-    fixture::{ClusterFixture, LIMIT},
+    fixture::{ClusterFixture, WAIT_LIMIT},
     verdict::FaultOutcome,
 };
 use crate::harness::{database::TestDatabaseServer, database_proxy::WriterBatch, wait_for};
@@ -155,7 +155,7 @@ async fn cut_after_commit(fixture: &mut ClusterFixture) {
             wire.lose_the_next_answer_to_a_batch();
         }
         for (member, wire) in fixture.wires.iter().enumerate() {
-            let hit = wait_for("every node has lost an answer", LIMIT, async || wire.lost_batch()).await;
+            let hit = wait_for("every node has lost an answer", WAIT_LIMIT, async || wire.lost_batch()).await;
             assert_eq!(hit.epoch, fixture.epoch(member).await, "it was a batch of its writer");
             let WriterBatch { epoch, number } = hit;
             let stored = format!("writer_batches WHERE epoch = {epoch} AND writer = 0 AND batch >= {number}");
@@ -179,7 +179,7 @@ pub(super) async fn cut_off(fixture: &mut ClusterFixture) -> FaultOutcome {
     wire.stay_cut();
     wire.lose_the_next_answer_to_a_batch();
     let begun = Instant::now();
-    let hit = wait_for("it is cut off", LIMIT, async || wire.lost_batch()).await;
+    let hit = wait_for("it is cut off", WAIT_LIMIT, async || wire.lost_batch()).await;
     assert_eq!(hit.epoch, epoch, "in the middle of a batch of its writer");
     let in_flight = fixture.in_flight_on(epoch).await;
     let takeover = fixture.taken_over(epoch, other, begun).await;

@@ -2,7 +2,7 @@
 //! limit, and while shards move to a node that joins.
 
 use super::{
-    fixture::{ClusterFixture, LIMIT},
+    fixture::{ClusterFixture, WAIT_LIMIT},
     verdict::{ENDPOINT_LIMITS, over_rate},
 };
 use crate::harness::{Behaviour, ReceivedWebhook, report, wait_until};
@@ -38,11 +38,11 @@ async fn the_limits_of_an_app_hold_over_three_nodes_while_one_is_taken_over() {
         takeovers.push(fixture.taken_over(epoch, (dead + 1) % 3, killed_at).await);
         let sent = fixture.receiver.count_at(&format!("/{app}"));
         let goes_on = async || fixture.receiver.count_at(&format!("/{app}")) > sent + AT_ONCE;
-        wait_until("another sends", LIMIT, goes_on).await;
+        wait_until("another sends", WAIT_LIMIT, goes_on).await;
         fixture.start_again(dead).await;
     }
     for app in ["slim", "calm"] {
-        wait_until("all have come", LIMIT, async || has_all(&fixture, app)).await;
+        wait_until("all have come", WAIT_LIMIT, async || has_all(&fixture, app)).await;
     }
     let most = fixture.receiver.open_most_at("/slim");
     let over = over_rate(&fixture.receiver.receipts_at("/calm"));
@@ -67,7 +67,7 @@ async fn create_app(fixture: &ClusterFixture, app: &str, behaviour: Behaviour, l
     }
     for member in 0..3 {
         let (client, path) = (fixture.client(member), format!("/v1/apps/{app}/endpoints/{app}-two"));
-        wait_until("every node knows it", LIMIT, async || client.get(&path).await.status == 200).await;
+        wait_until("every node knows it", WAIT_LIMIT, async || client.get(&path).await.status == 200).await;
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{
     faults::BACK_WITHIN,
-    fixture::{ClusterFixture, LIMIT, OPTIONS},
+    fixture::{ClusterFixture, OPTIONS, WAIT_LIMIT},
     verdict::FaultOutcome,
 };
 use crate::harness::{NodeFolder, database::TestDatabaseServer, wait_until};
@@ -37,7 +37,7 @@ async fn a_node_that_is_started_on_a_standby_waits_until_that_is_promoted() {
         home.set("STORE", &standby.address("postgres"));
         let mut node = home.spawn(&[], &["serve"]);
         let is_told = async || node.log().contains("cannot be used yet") && node.log().contains("read-only");
-        wait_until("it waits for it", LIMIT, is_told).await;
+        wait_until("it waits for it", WAIT_LIMIT, is_told).await;
         assert!(!node.has_ended(), "{}", node.log());
         standby.run("postgres", "SELECT pg_promote()").unwrap();
         node.wait_ready().await;
@@ -54,7 +54,7 @@ async fn fail_over(is_followed: bool) -> FaultOutcome {
     let state = if is_followed { "sync" } else { "async" };
     let streams = format!("SELECT count(*) FROM pg_stat_replication WHERE sync_state = '{state}'");
     let is_streaming = async |count: &str| primary.run("postgres", &streams).unwrap() == count;
-    wait_until("the standby follows", LIMIT, async || is_streaming("1").await).await;
+    wait_until("the standby follows", WAIT_LIMIT, async || is_streaming("1").await).await;
     let both = format!(
         "postgres:///postgres?host={}&host={}&user=posthaste&target_session_attrs=read-write",
         primary.folder, standby.folder
@@ -63,7 +63,7 @@ async fn fail_over(is_followed: bool) -> FaultOutcome {
     let load = fixture.load().await;
     if !is_followed {
         configure(&standby, "primary_conninfo = ''");
-        wait_until("the standby follows no more", LIMIT, async || is_streaming("0").await).await;
+        wait_until("the standby follows no more", WAIT_LIMIT, async || is_streaming("0").await).await;
         fixture.some_are_accepted(60).await;
     }
     let in_flight = fixture.in_flight().await;

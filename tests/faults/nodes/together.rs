@@ -1,7 +1,7 @@
 //! Three nodes behave as one: changes at one node are known to all, each shows the state of all, an event published to all exists
 //! once, a replay runs once, and nodes that join or leave get and release their shards.
 
-use super::fixture::{ClusterFixture, LIMIT};
+use super::fixture::{ClusterFixture, WAIT_LIMIT};
 use crate::harness::{ADMIN_KEY, Behaviour, TestClient, report, wait_for, wait_until};
 use serde_json::{Value, json};
 use std::{
@@ -40,7 +40,7 @@ async fn every_node_shows_all(fixture: &ClusterFixture) {
     fixture.is_shared_evenly(&[0, 1, 2]).await;
     for member in 0..3 {
         let (own, client) = (fixture.epoch(member).await.to_string(), fixture.client(member));
-        let system = wait_for("all have seen the same configuration", LIMIT, async || {
+        let system = wait_for("all have seen the same configuration", WAIT_LIMIT, async || {
             let system = client.get("/v1/system").await.expect(200);
             system["nodes"].as_array().unwrap().iter().all(|node| node["lag"] == 0).then_some(system)
         })
@@ -60,7 +60,7 @@ async fn every_node_shows_all(fixture: &ClusterFixture) {
 async fn known(clients: &[TestClient], is_known: impl AsyncFn(&TestClient) -> bool) -> Duration {
     let begun = Instant::now();
     for client in clients {
-        wait_until("another node knows", LIMIT, async || is_known(client).await).await;
+        wait_until("another node knows", WAIT_LIMIT, async || is_known(client).await).await;
     }
     begun.elapsed()
 }
@@ -99,7 +99,7 @@ async fn a_frozen_node_lags(fixture: &ClusterFixture) {
     let (still, path) = (2, "/v1/apps/a/endpoints/shared");
     let (changes, looks) = (fixture.client(0), fixture.client(1));
     let epoch = fixture.epoch(still).await;
-    let none = wait_for("all have seen everything", LIMIT, async || {
+    let none = wait_for("all have seen everything", WAIT_LIMIT, async || {
         let lags = lags(&looks).await;
         (lags.len() == 3 && lags.values().all(|lag| *lag == 0)).then_some(lags)
     })
@@ -113,9 +113,9 @@ async fn a_frozen_node_lags(fixture: &ClusterFixture) {
     }
     let mut two = none.clone();
     two.insert(epoch.to_string(), 2);
-    wait_until("one has missed two changes", LIMIT, async || lags(&looks).await == two).await;
+    wait_until("one has missed two changes", WAIT_LIMIT, async || lags(&looks).await == two).await;
     fixture.members[still].node.thaw();
-    wait_until("it has caught up", LIMIT, async || lags(&looks).await == none).await;
+    wait_until("it has caught up", WAIT_LIMIT, async || lags(&looks).await == none).await;
     assert_eq!(fixture.client(still).get(path).await.expect(200)["description"], "two");
 }
 
@@ -152,8 +152,8 @@ impl EventStreamClient {
 
     async fn wait_for_text(&mut self, words: &str) {
         let mut told = Vec::new();
-        wait_until("the live update comes", LIMIT, async || {
-            let read = timeout(LIMIT, self.0.read_buf(&mut told)).await.unwrap();
+        wait_until("the live update comes", WAIT_LIMIT, async || {
+            let read = timeout(WAIT_LIMIT, self.0.read_buf(&mut told)).await.unwrap();
             assert!(read.unwrap() > 0, "it ended");
             String::from_utf8_lossy(&told).contains(words)
         })
@@ -173,11 +173,11 @@ async fn overdue_deliveries_are_shown_by_all(fixture: &ClusterFixture) {
     for n in 0..EVENTS {
         clients[n % 3].publish("a", &json!({ "type": "thing.slow", "data": n })).await;
     }
-    wait_until("one is on its way", LIMIT, async || fixture.receiver.open_at("/behind") == 1).await;
+    wait_until("one is on its way", WAIT_LIMIT, async || fixture.receiver.open_at("/behind") == 1).await;
     let named = |one: &Value, due: &str, id: &str| {
         ["endpoint_id", due, id].map(|field| one[field].as_str().unwrap_or_default().to_owned())
     };
-    wait_until("every node names what waits longest", LIMIT, async || {
+    wait_until("every node names what waits longest", WAIT_LIMIT, async || {
         let waiting = clients[0].list("/v1/apps/a/deliveries?status=pending&endpoint_id=behind").await;
         let first = waiting.iter().map(|one| named(one, "next_attempt_at", "id")).min();
         let shown = overdue(&clients).await;
@@ -186,7 +186,7 @@ async fn overdue_deliveries_are_shown_by_all(fixture: &ClusterFixture) {
     .await;
     fixture.receiver.behave("/behind", Behaviour::Ok);
     let is_none = async || overdue(&clients).await.iter().all(Value::is_null);
-    wait_until("none is overdue", LIMIT, is_none).await;
+    wait_until("none is overdue", WAIT_LIMIT, is_none).await;
 }
 
 /// Returns the oldest overdue delivery as each of these nodes shows it.
@@ -217,24 +217,24 @@ async fn one_id_is_one_event(fixture: &ClusterFixture) {
     let stored = fixture.count("events WHERE external_id LIKE 'same-%'").await;
     assert_eq!(stored, EVENTS);
     let received = async || fixture.receiver.receipts_at("/narrow").len() == EVENTS;
-    wait_until("each is received once", LIMIT, received).await;
+    wait_until("each is received once", WAIT_LIMIT, received).await;
 }
 
 async fn a_replay_runs_once(fixture: &ClusterFixture) {
     let pending = async || fixture.count("deliveries_open WHERE state < 4").await == 0;
-    wait_until("everything is delivered", LIMIT, pending).await;
+    wait_until("everything is delivered", WAIT_LIMIT, pending).await;
     let asked = json!({ "endpoint_id": "narrow", "status": ["delivered"], "per_second": 1000 });
     let replay = fixture.client(2).post("/v1/apps/a/replays", &asked).await.expect(201);
     let path = format!("/v1/apps/a/replays/{}", replay["id"].as_str().unwrap());
     for member in 0..3 {
         let client = fixture.client(member);
-        let done = wait_for("the replay is finished", LIMIT, async || {
+        let done = wait_for("the replay is finished", WAIT_LIMIT, async || {
             let replay = client.get(&path).await.expect(200);
             (replay["state"] == "finished").then_some(replay)
         });
         assert_eq!(done.await["replayed"], EVENTS);
     }
-    wait_until("everything is delivered", LIMIT, pending).await;
+    wait_until("everything is delivered", WAIT_LIMIT, pending).await;
     let mut times: HashMap<String, usize> = HashMap::new();
     for receipt in fixture.receiver.receipts_at("/narrow") {
         *times.entry(receipt.id().to_owned()).or_default() += 1;
@@ -260,9 +260,9 @@ async fn a_leaving_node_releases_its_deliveries(fixture: &mut ClusterFixture) {
     let others = [(leaves + 1) % 3, (leaves + 2) % 3];
     let taken = fixture.is_shared_evenly(&others).await;
     let received = async || fixture.receiver.receipts_at("/paced").len() >= EVENTS;
-    wait_until("all are received", LIMIT, received).await;
+    wait_until("all are received", WAIT_LIMIT, received).await;
     let pending = async || fixture.count("deliveries_open WHERE state < 4").await == 0;
-    wait_until("everything is delivered", LIMIT, pending).await;
+    wait_until("everything is delivered", WAIT_LIMIT, pending).await;
     let unknown = fixture.count("attempts WHERE class = 9").await;
     report(format_args!("three nodes, the shards of one that left were taken after {taken:?}"));
     assert_eq!((fixture.receiver.receipts_at("/paced").len(), unknown), (EVENTS, 0));
