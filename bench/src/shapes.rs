@@ -2,7 +2,7 @@
 
 use crate::{
     load::Load,
-    messages::{Behaviour, Endpoint, Pace},
+    messages::{Behaviour, Pace, TargetEndpoint},
     server::StoreKind,
 };
 use anyhow::{Context, Result, bail};
@@ -208,7 +208,7 @@ pub fn noisy_loads(events: Option<usize>) -> [Load; 2] {
     let events = events.unwrap_or((RATE * SECONDS) as usize);
     let alone = Load::plain(events, Pace::PerSecond(RATE));
     let mut beside = Load::plain(events * 2, Pace::PerSecond(RATE * 2.0));
-    beside.endpoints.push(Endpoint::of(1, Behaviour::Hang));
+    beside.endpoints.push(TargetEndpoint::of(1, Behaviour::Hang));
     [alone, beside]
 }
 

@@ -59,7 +59,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
     time::Duration,
 };
-use writer::SqliteCommitLoop;
+use writer::PostgresCommitLoop;
 use writer_lease::WriterLease;
 
 /// Implements the store traits on one database.
@@ -121,7 +121,7 @@ impl PostgresStore {
         let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, watch.clone(), told.clone()) {
             Ok(OpenedNode { session, node, heartbeat, notify_sender }) => {
                 let _ = opened.send(Ok((node.clone(), heartbeat, notify_sender.clone())));
-                let writer = SqliteCommitLoop::new(
+                let writer = PostgresCommitLoop::new(
                     to_write,
                     session,
                     node,

@@ -44,7 +44,7 @@ const UNHEALTHY_MAX: usize = 1_000;
 /// All pieces together, before waiting callers get an error.
 const ONE_AT_A_TIME_WAIT_MAX: Duration = Duration::from_secs(7);
 
-pub(super) struct SqliteCommitLoop {
+pub(super) struct PostgresCommitLoop {
     server: Arc<Server>,
     /// `None` while there is no connection.
     session: Option<Session>,
@@ -65,7 +65,7 @@ pub(super) struct SqliteCommitLoop {
     commit_listener: Arc<dyn CommitListener>,
 }
 
-impl SqliteCommitLoop {
+impl PostgresCommitLoop {
     pub(super) fn new(
         server: Arc<Server>,
         session: Session,
@@ -299,7 +299,7 @@ pub(super) fn may_succeed_later(error: &Error) -> bool {
     matches!(error, Error::Postgres(error) if error.code().is_some_and(|code| passes.contains(code)))
 }
 
-impl BatchWriter for SqliteCommitLoop {
+impl BatchWriter for PostgresCommitLoop {
     fn parts(&self, batch: Vec<Box<dyn Command>>) -> Vec<Vec<Box<dyn Command>>> {
         split_batch(batch, &self.unhealthy)
     }
