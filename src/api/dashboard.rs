@@ -203,9 +203,9 @@ mod tests {
 
     #[test]
     fn a_page_visit_is_distinguished_from_a_script_request() {
-        let wants = |accept: &str| wants_page(&asking(&[(header::ACCEPT, accept)]));
-        assert!(wants("text/html,application/xhtml+xml,*/*;q=0.8") && wants("Text/HTML;q=0.9"));
-        assert!(!wants("*/*") && !wants("application/json") && !wants("text/htmlx"));
+        let is_page = |accept: &str| wants_page(&asking(&[(header::ACCEPT, accept)]));
+        assert!(is_page("text/html,application/xhtml+xml,*/*;q=0.8") && is_page("Text/HTML;q=0.9"));
+        assert!(!is_page("*/*") && !is_page("application/json") && !is_page("text/htmlx"));
     }
 
     #[test]

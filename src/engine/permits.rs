@@ -135,7 +135,7 @@ impl PermitPool {
         self.is_wanted.store(true, Relaxed);
     }
 
-    /// Whether enough are free again for the scheduler to retry queues that found none. True at most once until `want` is called
+    /// Whether enough are free again for the scheduler to retry queues that found none. True at most once until `request` is called
     /// again.
     pub(super) fn take_wakeup(&self) -> bool {
         self.is_wanted.load(Relaxed)

@@ -66,15 +66,15 @@ impl Scheduler {
             self.recheck(now).await;
         }
         self.queues.unblock();
-        let wants = self.refill_requests(now);
-        let queues: Vec<_> = wants.iter().map(|want| want.endpoint).collect();
-        if wants.is_empty() {
+        let requests = self.refill_requests(now);
+        let queues: Vec<_> = requests.iter().map(|request| request.endpoint).collect();
+        if requests.is_empty() {
             // Queues that are due and got no permits are set aside; going through many of them must not keep other tasks
             // waiting.
             tokio::task::yield_now().await;
             return self.queues.first_due().unwrap_or(self.recheck_at).min(self.recheck_at);
         }
-        match self.delivery_store.lease_due(wants, now).await {
+        match self.delivery_store.lease_due(requests, now).await {
             Ok(refilled) => {
                 for LeaseResult {
                     endpoint,
@@ -112,7 +112,7 @@ impl Scheduler {
 
     fn refill_requests(&self, now: Timestamp) -> Vec<LeaseRequest> {
         let mut seen = HashSet::new();
-        let mut wants = Vec::new();
+        let mut requests = Vec::new();
         for queue in self.queues.take_due(now, QUEUES_PER_STEP) {
             if !seen.insert(queue.endpoint) {
                 continue;
@@ -133,7 +133,7 @@ impl Scheduler {
                 }) => {
                     let (endpoint, bytes_max) = (queue.endpoint, self.queues.bytes_free() / QUEUES_PER_STEP);
                     let contract = self.config_cache.endpoint(endpoint).map(|found| found.contract.clone());
-                    wants.push(LeaseRequest {
+                    requests.push(LeaseRequest {
                         endpoint,
                         permits: hands,
                         is_probe,
@@ -146,7 +146,7 @@ impl Scheduler {
                 }
             }
         }
-        wants
+        requests
     }
 
     fn finish_refill(&self, endpoint: EndpointId, outcome: RefillOutcome, now: Timestamp) {

@@ -217,7 +217,7 @@ pub trait DeliveryStore: Send + Sync {
     /// Leases due deliveries of these endpoint queues, at most one per permit, oldest first, and passes them to the engine
     /// after the commit: manual ones, then the backlog and the fresh ones, as the permits say. A delivery whose final wait or
     /// age is over ends instead. For a probe a delivery is leased ahead of its time if none is due.
-    fn lease_due(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>>;
+    fn lease_due(&self, requests: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>>;
 
     /// Releases leased deliveries unattempted: due as they were.
     fn release(&self, leased: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()>;

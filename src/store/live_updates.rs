@@ -218,7 +218,7 @@ impl DeliveryStore for LiveUpdateStore {
     }
 
     pass_on! {
-        fn lease_due(wants: Vec<LeaseRequest>, now: Timestamp) -> Vec<LeaseResult>;
+        fn lease_due(requests: Vec<LeaseRequest>, now: Timestamp) -> Vec<LeaseResult>;
         fn release(leased: Vec<LeasedDelivery>, now: Timestamp) -> ();
         fn apply_to_waiting(endpoint: EndpointId, settle: AvailabilityChange, most: usize, now: Timestamp) -> usize;
         fn erase_data(app: AppId, event: EventId, entry: Option<AuditEntry>) -> bool;

@@ -228,9 +228,9 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
                 // Up to three queues, or one of them several times.
                 let (queues, step) = (0..=usize::from(how / 4 % 3), usize::from(how >> 6));
                 let queue = |n| play.endpoints[(index + n * step) % ENDPOINTS];
-                let wants =
+                let requests =
                     queues.map(|n| play.fixture.refill_request(queue(n), usize::from(how % 4))).collect();
-                filled.push(store.lease_due(wants, after(100)));
+                filled.push(store.lease_due(requests, after(100)));
             }
             7 => back.extend(play.take(which).map(|leased| store.release(vec![leased], after(80)))),
             _ => play.record(draw),

@@ -229,8 +229,8 @@ impl Fixture {
 
     /// Refills the queue with due deliveries, with this many permits.
     pub(crate) async fn refill(&self, endpoint: EndpointId, hands: usize, now: Timestamp) -> LeaseResult {
-        let want = self.refill_request(endpoint, hands);
-        let mut refilled = self.store().lease_due(vec![want], now).await.unwrap();
+        let request = self.refill_request(endpoint, hands);
+        let mut refilled = self.store().lease_due(vec![request], now).await.unwrap();
         self.wait_until_idle().await;
         assert_eq!(refilled.len(), 1);
         refilled.remove(0)

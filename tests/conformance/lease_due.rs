@@ -72,8 +72,8 @@ pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut fixture
     let new = fixture.draft(&[fixture.endpoint, other, third]);
     let ids: Vec<_> = new.deliveries.iter().map(|new_delivery| new_delivery.delivery.id).collect();
     fixture.publish(new).await;
-    let wants = vec![fixture.refill_request(third, 2), fixture.refill_request(fixture.endpoint, 2)];
-    let refilled = fixture.store().lease_due(wants, NOW).await.unwrap();
+    let requests = vec![fixture.refill_request(third, 2), fixture.refill_request(fixture.endpoint, 2)];
+    let refilled = fixture.store().lease_due(requests, NOW).await.unwrap();
     fixture.wait_until_idle().await;
     assert_eq!(refilled.iter().map(|queue| queue.endpoint).collect::<Vec<_>>(), [third, fixture.endpoint]);
     assert_eq!(carried_ids(&fixture), [ids[2], ids[0]]);
@@ -86,15 +86,15 @@ pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_is_always_leased(
         let new = with_bytes(fixture.one_event(), bytes);
         ids.push(fixture.publish(new).await);
     }
-    let want = |fixture: &Fixture, bytes_max| LeaseRequest {
+    let lease_request = |fixture: &Fixture, bytes_max| LeaseRequest {
         bytes_max,
         ..fixture.refill_request(fixture.endpoint, 10)
     };
-    let small = want(&fixture, 100);
+    let small = lease_request(&fixture, 100);
     fixture.store().lease_due(vec![small], NOW).await.unwrap();
     fixture.wait_until_idle().await;
     assert_eq!(carried_ids(&fixture), ids[..1], "alone, whatever its size");
-    let enough_for_one = want(&fixture, 1000);
+    let enough_for_one = lease_request(&fixture, 1000);
     let refilled = fixture.store().lease_due(vec![enough_for_one], NOW).await.unwrap();
     fixture.wait_until_idle().await;
     assert_eq!(carried_ids(&fixture), ids[1..2], "two would be too much");
@@ -109,16 +109,16 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut fixture: F
         published.push((new.deliveries[0].delivery.id, bytes));
         fixture.publish(new).await;
     }
-    let want = LeaseRequest { bytes_max: 60_000, ..fixture.refill_request(fixture.endpoint, 10) };
-    fixture.store().lease_due(vec![want], NOW).await.unwrap();
+    let lease_request = LeaseRequest { bytes_max: 60_000, ..fixture.refill_request(fixture.endpoint, 10) };
+    fixture.store().lease_due(vec![lease_request], NOW).await.unwrap();
     fixture.wait_until_idle().await;
     let leased = |fixture: &Fixture| {
         let leased = fixture.recorder.take_leased();
         leased.iter().map(|one| (one.delivery.id, one.event.data.len())).collect::<Vec<_>>()
     };
     assert_eq!(leased(&fixture), published[..5]);
-    let want = LeaseRequest { bytes_max: 0, ..fixture.refill_request(fixture.endpoint, 10) };
-    fixture.store().lease_due(vec![want], NOW).await.unwrap();
+    let lease_request = LeaseRequest { bytes_max: 0, ..fixture.refill_request(fixture.endpoint, 10) };
+    fixture.store().lease_due(vec![lease_request], NOW).await.unwrap();
     fixture.wait_until_idle().await;
     assert_eq!(leased(&fixture), published[5..6], "alone, whatever its size");
     fixture.refill(fixture.endpoint, 10, NOW).await;

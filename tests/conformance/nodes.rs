@@ -81,8 +81,8 @@ async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pai
         DeliveryState::Pending,
         "what was recorded before is not believed"
     );
-    let want = pair.fixture.refill_request(pair.fixture.endpoint, 1);
-    pair.other.store.lease_due(vec![want], after(2)).await.unwrap();
+    let request = pair.fixture.refill_request(pair.fixture.endpoint, 1);
+    pair.other.store.lease_due(vec![request], after(2)).await.unwrap();
     pair.other.quiet().await;
     let again = pair.other.recorder.take_leased().remove(0);
     assert_eq!((again.delivery.id, again.epoch), (id, joined.epoch));
@@ -120,9 +120,9 @@ async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: TwoNodes) {
     let told = pair.other.recorder.take_waiting();
     assert!(told.contains(&(pair.fixture.endpoint, NOW)), "{told:?}");
     for (epoch, is_leased) in [(old, false), (new, true)] {
-        let mut want = pair.fixture.refill_request(pair.fixture.endpoint, 0);
-        want.permits.push(pair.fixture.permits.take_for_epoch(epoch));
-        pair.other.store.lease_due(vec![want], after(1)).await.unwrap();
+        let mut request = pair.fixture.refill_request(pair.fixture.endpoint, 0);
+        request.permits.push(pair.fixture.permits.take_for_epoch(epoch));
+        pair.other.store.lease_due(vec![request], after(1)).await.unwrap();
         pair.other.quiet().await;
         assert_eq!(pair.other.recorder.take_leased().len(), usize::from(is_leased));
     }

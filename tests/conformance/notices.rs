@@ -128,8 +128,8 @@ pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut fi
         let mut failed = attempt(OutcomeClass::Http, 503);
         failed.outcome.error = Some("HTTP 503".into());
         fixture.concluded(last, failed).await;
-        let want = LeaseRequest { contract: Some(each()), ..fixture.refill_request(fixture.endpoint, 1) };
-        fixture.store().lease_due(vec![want], after(61)).await.unwrap();
+        let request = LeaseRequest { contract: Some(each()), ..fixture.refill_request(fixture.endpoint, 1) };
+        fixture.store().lease_due(vec![request], after(61)).await.unwrap();
         fixture.wait_until_idle().await;
         let notices = of_app(&fixture).await;
         assert_eq!(notices.len(), 1, "{then:?} and {told}");

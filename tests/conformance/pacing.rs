@@ -26,7 +26,7 @@ async fn due_at(fixture: &mut Fixture, due: Timestamp) -> DeliveryId {
     fixture.publish(new).await
 }
 
-fn want(fixture: &Fixture, overdue: usize, fresh: usize, manual: usize) -> LeaseRequest {
+fn lease_request(fixture: &Fixture, overdue: usize, fresh: usize, manual: usize) -> LeaseRequest {
     let hands = |count: usize| (0..count).map(|_| fixture.permits.take()).collect();
     LeaseRequest {
         backlog_until: Some(after(5)),
@@ -37,8 +37,12 @@ fn want(fixture: &Fixture, overdue: usize, fresh: usize, manual: usize) -> Lease
 }
 
 /// Refills; returns the leased deliveries, and whether there may be more fresh ones, and more manual ones.
-async fn refill(fixture: &Fixture, want: LeaseRequest, now: Timestamp) -> (Vec<DeliveryId>, bool, bool) {
-    let refilled = fixture.store().lease_due(vec![want], now).await.unwrap().remove(0);
+async fn refill(
+    fixture: &Fixture,
+    lease_request: LeaseRequest,
+    now: Timestamp,
+) -> (Vec<DeliveryId>, bool, bool) {
+    let refilled = fixture.store().lease_due(vec![lease_request], now).await.unwrap().remove(0);
     fixture.wait_until_idle().await;
     let leased = fixture.recorder.take_leased().iter().map(|leased| leased.delivery.id).collect();
     (leased, refilled.has_more_fresh, refilled.has_more_manual)
@@ -51,12 +55,12 @@ pub(crate) async fn fresh_deliveries_are_leased_beside_a_backlog_up_to_their_per
     }
     let fresh = [due_at(&mut fixture, after(6)).await, due_at(&mut fixture, after(7)).await];
     let later = due_at(&mut fixture, after(20)).await;
-    let found = refill(&fixture, want(&fixture, 2, 1, 0), after(10)).await;
+    let found = refill(&fixture, lease_request(&fixture, 2, 1, 0), after(10)).await;
     assert_eq!(found, (vec![overdue[0], overdue[1], fresh[0]], true, false));
-    let found = refill(&fixture, want(&fixture, 5, 5, 0), after(10)).await;
+    let found = refill(&fixture, lease_request(&fixture, 5, 5, 0), after(10)).await;
     assert_eq!(found, (vec![overdue[2], overdue[3], fresh[1]], false, false));
     assert_eq!(fixture.permits.taken(), 0, "all unused permits were released");
-    assert_eq!(refill(&fixture, want(&fixture, 0, 1, 0), after(20)).await.0, [later]);
+    assert_eq!(refill(&fixture, lease_request(&fixture, 0, 1, 0), after(20)).await.0, [later]);
 }
 
 pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut fixture: Fixture) {
@@ -70,9 +74,9 @@ pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut fixture:
     let delivered = fixture.one_in(DeliveryState::Delivered).await;
     let as_new = fixture.one_event().deliveries[0].delivery.id;
     fixture.request(delivered, DeliveryAction::Replay { new_id: as_new, give_up_at: None }).await;
-    let found = refill(&fixture, want(&fixture, 1, 0, 2), after(10)).await;
+    let found = refill(&fixture, lease_request(&fixture, 1, 0, 2), after(10)).await;
     assert_eq!(found, (vec![retried, replayed, overdue[0]], false, true));
-    let found = refill(&fixture, want(&fixture, 0, 0, 2), after(10)).await;
+    let found = refill(&fixture, lease_request(&fixture, 0, 0, 2), after(10)).await;
     assert_eq!(found, (vec![as_new], false, false), "and nothing else");
 }
 
@@ -88,9 +92,9 @@ pub(crate) async fn a_replay_of_many_waits_behind_a_backlog(mut fixture: Fixture
     let selection = deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered]);
     let replay = begin(&mut fixture, selection).await;
     assert_eq!(finish(&mut fixture, &replay).await.replayed, 2);
-    let found = refill(&fixture, want(&fixture, 0, 0, 9), after(10)).await;
+    let found = refill(&fixture, lease_request(&fixture, 0, 0, 9), after(10)).await;
     assert_eq!(found, (vec![], false, false), "none of them is manual");
-    let (found, ..) = refill(&fixture, want(&fixture, 1, 9, 0), after(10)).await;
+    let (found, ..) = refill(&fixture, lease_request(&fixture, 1, 9, 0), after(10)).await;
     assert_eq!((found.len(), found[0], found.contains(&dead)), (3, overdue, true));
     assert!(!found.contains(&delivered), "a new one goes in its place");
 }
@@ -149,8 +153,8 @@ pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut 
 }
 
 async fn probe(fixture: &Fixture, now: Timestamp) -> Option<LeasedDelivery> {
-    let want = LeaseRequest { is_probe: true, ..fixture.refill_request(fixture.endpoint, 1) };
-    let refilled = fixture.store().lease_due(vec![want], now).await.unwrap().remove(0);
+    let lease_request = LeaseRequest { is_probe: true, ..fixture.refill_request(fixture.endpoint, 1) };
+    let refilled = fixture.store().lease_due(vec![lease_request], now).await.unwrap().remove(0);
     fixture.wait_until_idle().await;
     let leased = fixture.recorder.take_leased().pop();
     assert_eq!(refilled.has_no_oldest, leased.is_none());

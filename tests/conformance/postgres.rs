@@ -405,8 +405,8 @@ fn a_refill_reads_only_the_bodies_that_it_keeps() {
             fixture.publish(new).await;
         }
         let before = wire.answered_bytes();
-        let want = LeaseRequest { bytes_max: 250_000, ..fixture.refill_request(fixture.endpoint, 20) };
-        fixture.store().lease_due(vec![want], after(1)).await.unwrap();
+        let request = LeaseRequest { bytes_max: 250_000, ..fixture.refill_request(fixture.endpoint, 20) };
+        fixture.store().lease_due(vec![request], after(1)).await.unwrap();
         fixture.wait_until_idle().await;
         assert_eq!(fixture.recorder.take_leased().len(), 2);
         let read = wire.answered_bytes() - before;

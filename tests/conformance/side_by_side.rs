@@ -49,8 +49,8 @@ async fn an_event_published_at_two_nodes_under_one_key_is_stored_once(mut pair: 
 async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: TwoNodes) {
     let id = pair.fixture.waiting().await;
     let held = pair.hold("UPDATE ON deliveries_open").await;
-    let (other, want) = (pair.other.store.clone(), pair.fixture.refill_request(pair.fixture.endpoint, 1));
-    let taking = tokio::spawn(async move { other.lease_due(vec![want], after(1)).await });
+    let (other, request) = (pair.other.store.clone(), pair.fixture.refill_request(pair.fixture.endpoint, 1));
+    let taking = tokio::spawn(async move { other.lease_due(vec![request], after(1)).await });
     held.until_waiting(1).await;
     let (store, app) = (pair.fixture.shared_store(), pair.fixture.app);
     let cancelling =

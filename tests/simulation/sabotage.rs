@@ -315,8 +315,8 @@ impl DeliveryStore for SabotagedStore {
         self.store.record_result(record);
     }
 
-    fn lease_due(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>> {
-        self.store.lease_due(wants, now)
+    fn lease_due(&self, requests: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>> {
+        self.store.lease_due(requests, now)
     }
 
     fn release(&self, leased: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {

@@ -77,19 +77,19 @@ proptest! {
         let mut limiter = ConcurrencyLimiter::new(ConcurrencyLimit { in_flight: node, rate });
         limiter.set_limit(A, ConcurrencyLimit { in_flight: own, rate: None });
         let app_of = |number: i64| if number < 4 { A } else { B };
-        let (mut now, mut out, mut wants) = (0, Vec::new(), BTreeSet::new());
+        let (mut now, mut out, mut pending) = (0, Vec::new(), BTreeSet::new());
         let mut sent = Vec::new();
-        let mut send = |limiter: &mut ConcurrencyLimiter, number: i64, now: i64, out: &mut Vec<i64>, wants: &mut BTreeSet<i64>| {
+        let mut send = |limiter: &mut ConcurrencyLimiter, number: i64, now: i64, out: &mut Vec<i64>, pending: &mut BTreeSet<i64>| {
             let mut ring = vec![number];
             while let Some(number) = ring.pop() {
-                if !wants.contains(&number) {
+                if !pending.contains(&number) {
                     ring.extend(limiter.give_up_granted(app_of(number), queue(number), at(now)).queues.iter().map(|queue| queue.as_i64()));
                     continue;
                 }
                 let (may, served) = limiter.try_admit(app_of(number), queue(number), at(now));
                 ring.extend(served.queues.iter().map(|queue| queue.as_i64()));
                 if may {
-                    wants.remove(&number);
+                    pending.remove(&number);
                     limiter.spend_tokens(app_of(number), at(now));
                     out.push(number);
                     sent.push(now);
@@ -100,18 +100,18 @@ proptest! {
             now += step;
             match what {
                 0..3 => {
-                    wants.insert(number);
-                    send(&mut limiter, number, now, &mut out, &mut wants);
+                    pending.insert(number);
+                    send(&mut limiter, number, now, &mut out, &mut pending);
                 }
-                3 => drop(wants.remove(&number)),
+                3 => drop(pending.remove(&number)),
                 _ => if let Some(ended) = out.pop() {
                     for next in limiter.release_slot(app_of(ended), true, at(now)).queues {
-                        send(&mut limiter, next.as_i64(), now, &mut out, &mut wants);
+                        send(&mut limiter, next.as_i64(), now, &mut out, &mut pending);
                     }
                 },
             }
             for next in limiter.grant_free(None, at(now)).queues {
-                send(&mut limiter, next.as_i64(), now, &mut out, &mut wants);
+                send(&mut limiter, next.as_i64(), now, &mut out, &mut pending);
             }
             prop_assert!(node.is_none_or(|most| out.len() <= most));
             let of_a = out.iter().filter(|number| app_of(**number) == A).count();
@@ -122,14 +122,14 @@ proptest! {
             now += 1000;
             for ended in std::mem::take(&mut out) {
                 for next in limiter.release_slot(app_of(ended), true, at(now)).queues {
-                    send(&mut limiter, next.as_i64(), now, &mut out, &mut wants);
+                    send(&mut limiter, next.as_i64(), now, &mut out, &mut pending);
                 }
             }
             for next in limiter.grant_free(None, at(now)).queues {
-                send(&mut limiter, next.as_i64(), now, &mut out, &mut wants);
+                send(&mut limiter, next.as_i64(), now, &mut out, &mut pending);
             }
         }
-        prop_assert!(wants.is_empty(), "{:?}", wants);
+        prop_assert!(pending.is_empty(), "{:?}", pending);
         let rate = i64::from(per_second.unwrap_or(0)) * 1000;
         for (first, from) in sent.iter().enumerate().filter(|_| rate > 0) {
             for (until, count) in sent[first..].iter().zip(1i64..) {

@@ -257,7 +257,7 @@ pub(super) struct LeaseDue {
 impl Command for LeaseDue {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.epoch = tx.epoch();
-        if self.requests.iter().any(|want| !want.is_all_of_epoch(self.epoch)) {
+        if self.requests.iter().any(|request| !request.is_all_of_epoch(self.epoch)) {
             // Requested before this node joined again: it knows no waiting deliveries now, and these permits are void.
             self.found = self.requests.iter().map(|_| LeasedParts::default()).collect();
             return Ok(());
@@ -269,8 +269,8 @@ impl Command for LeaseDue {
         } else {
             // A row that cannot be read fails its own endpoint queue only, not those of the same command.
             may_end = lease_due::ENDED_MAX;
-            let mut queue = |want| {
-                let found = in_savepoint(tx, std::slice::from_ref(want), &mut may_end, self.now)?;
+            let mut queue = |request| {
+                let found = in_savepoint(tx, std::slice::from_ref(request), &mut may_end, self.now)?;
                 Ok(found.unwrap_or_else(|error| {
                     tracing::error!(%error, "an endpoint queue cannot be read");
                     vec![LeasedParts::default()]
@@ -299,10 +299,10 @@ impl Command for LeaseDue {
 
     fn committed(self: Box<Self>, after: &mut CommitEffects) {
         let (mut refilled, epoch) = (Vec::with_capacity(self.requests.len()), self.epoch);
-        for (want, found) in self.requests.into_iter().zip(self.found) {
+        for (request, found) in self.requests.into_iter().zip(self.found) {
             refilled.push(LeaseResult {
-                endpoint: want.endpoint,
-                has_no_oldest: found.oldest.is_empty() && !want.permits.is_empty(),
+                endpoint: request.endpoint,
+                has_no_oldest: found.oldest.is_empty() && !request.permits.is_empty(),
                 has_more_fresh: found.has_more_fresh,
                 has_more_manual: found.has_more_manual,
                 next_due: found.next_due,
@@ -312,9 +312,9 @@ impl Command for LeaseDue {
                 LeasedDelivery { delivery, event: Arc::new(event), due, permit, epoch }
             };
             after.live_updates.extend(found.ended.first().map(|ended| update_of(&ended.delivery)));
-            let manual = found.manual.into_iter().zip(want.manual_permits);
-            let oldest = found.oldest.into_iter().zip(want.permits);
-            let fresh = found.fresh.into_iter().zip(want.fresh_permits);
+            let manual = found.manual.into_iter().zip(request.manual_permits);
+            let oldest = found.oldest.into_iter().zip(request.permits);
+            let fresh = found.fresh.into_iter().zip(request.fresh_permits);
             after.leased.extend(manual.chain(oldest).chain(fresh).map(lease));
         }
         let _ = self.reply.send(Ok(refilled));
@@ -330,12 +330,12 @@ impl Command for LeaseDue {
 /// leased, so that no delivery is left in flight unsent.
 fn in_savepoint(
     tx: &dyn Sql,
-    wants: &[LeaseRequest],
+    requests: &[LeaseRequest],
     may_end: &mut usize,
     now: Timestamp,
 ) -> Result<Result<Vec<LeasedParts>>> {
     tx.execute("SAVEPOINT queues", &[])?;
-    let found = match lease_due::lease_due(tx, wants, may_end, now) {
+    let found = match lease_due::lease_due(tx, requests, may_end, now) {
         Err(error @ Error::Wrong(_)) => {
             tx.execute("ROLLBACK TO queues", &[])?;
             Err(error)

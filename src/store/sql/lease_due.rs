@@ -133,7 +133,7 @@ type ClaimedDelivery = (DeliveryState, DueDelivery);
 /// those are added to `ended`.
 fn claim(
     tx: &dyn Sql,
-    want: &LeaseRequest,
+    request: &LeaseRequest,
     part: &QueuePart,
     (ended, may_end): (&mut Vec<EndedUnsent>, &mut usize),
     now: Timestamp,
@@ -145,7 +145,7 @@ fn claim(
     }
     loop {
         let may_end_before = *may_end;
-        let found = due_of(tx, want.endpoint, part)?;
+        let found = due_of(tx, request.endpoint, part)?;
         let is_full = found.len() == part.most;
         let mut may_go_on = true;
         for (mut delivery, event) in found {
@@ -169,7 +169,7 @@ fn claim(
                 if is_blamed {
                     health::event_failed(tx, &delivery, &event)?;
                 }
-                write_notice_of_end(tx, want, &delivery, &event)?;
+                write_notice_of_end(tx, request, &delivery, &event)?;
             }
             ended.push(EndedUnsent { delivery, event_type: event.event_type, is_blamed });
         }
@@ -211,8 +211,13 @@ fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<Du
 }
 
 /// Writes the notice for a delivery that died when its final wait was over.
-fn write_notice_of_end(tx: &dyn Sql, want: &LeaseRequest, delivery: &Delivery, event: &Event) -> Result<()> {
-    let Some(contract) = &want.contract else { return Ok(()) };
+fn write_notice_of_end(
+    tx: &dyn Sql,
+    request: &LeaseRequest,
+    delivery: &Delivery,
+    event: &Event,
+) -> Result<()> {
+    let Some(contract) = &request.contract else { return Ok(()) };
     let error = attempts::last_error(tx, delivery.id)?;
     delivery_statements::write_dead_letter_notice(tx, contract, delivery, event, error.as_deref())
 }
@@ -221,20 +226,26 @@ fn write_notice_of_end(tx: &dyn Sql, want: &LeaseRequest, delivery: &Delivery, e
 /// due.
 pub(super) fn lease_due(
     tx: &dyn Sql,
-    wants: &[LeaseRequest],
+    requests: &[LeaseRequest],
     may_end: &mut usize,
     now: Timestamp,
 ) -> Result<Vec<LeasedParts>> {
-    let queues: HashSet<EndpointId> = wants.iter().map(|want| want.endpoint).collect();
-    if queues.len() < wants.len() {
+    let queues: HashSet<EndpointId> = requests.iter().map(|request| request.endpoint).collect();
+    if queues.len() < requests.len() {
         // The second request must not find what the first one leased.
-        let mut one = |want| lease_due(tx, std::slice::from_ref(want), may_end, now);
-        return Ok(wants.iter().map(&mut one).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect());
+        let mut one = |request| lease_due(tx, std::slice::from_ref(request), may_end, now);
+        return Ok(requests
+            .iter()
+            .map(&mut one)
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .flatten()
+            .collect());
     }
     tx.start_queue_search();
-    let (mut all, mut parts) = (Vec::with_capacity(wants.len()), Vec::with_capacity(2 * wants.len()));
-    for want in wants {
-        let (found, taken) = lease_from_queue(tx, want, may_end, now)?;
+    let (mut all, mut parts) = (Vec::with_capacity(requests.len()), Vec::with_capacity(2 * requests.len()));
+    for request in requests {
+        let (found, taken) = lease_from_queue(tx, request, may_end, now)?;
         all.push(found);
         parts.extend(taken);
     }
@@ -243,9 +254,9 @@ pub(super) fn lease_due(
         found.oldest.extend(leased.next().into_iter().flatten());
         found.fresh.extend(leased.next().into_iter().flatten());
     }
-    let next_dues = find_next_dues(tx, wants, now)?;
-    for (found, want) in all.iter_mut().zip(wants) {
-        found.next_due = next_dues.get(&want.endpoint).copied().filter(|due| *due < Timestamp::NEVER);
+    let next_dues = find_next_dues(tx, requests, now)?;
+    for (found, request) in all.iter_mut().zip(requests) {
+        found.next_due = next_dues.get(&request.endpoint).copied().filter(|due| *due < Timestamp::NEVER);
     }
     Ok(all)
 }
@@ -254,11 +265,11 @@ pub(super) fn lease_due(
 /// whole queue is searched, since something older may have been added.
 fn find_next_dues(
     tx: &dyn Sql,
-    wants: &[LeaseRequest],
+    requests: &[LeaseRequest],
     now: Timestamp,
 ) -> Result<HashMap<EndpointId, Timestamp>> {
-    let begins = |want: &LeaseRequest| (want.endpoint, tx.search_start(want.endpoint));
-    let queues: Vec<_> = wants.iter().map(begins).collect();
+    let begins = |request: &LeaseRequest| (request.endpoint, tx.search_start(request.endpoint));
+    let queues: Vec<_> = requests.iter().map(begins).collect();
     let mut dues = next_dues(tx, &queues)?;
     let is_due = |dues: &HashMap<_, Timestamp>, queue| dues.get(&queue).is_some_and(|due| *due <= now);
     let again = queues.iter().filter(|(queue, from)| from.is_some() && !is_due(&dues, *queue));
@@ -299,27 +310,27 @@ fn next_dues(
 /// later.
 fn lease_from_queue(
     tx: &dyn Sql,
-    want: &LeaseRequest,
+    request: &LeaseRequest,
     may_end: &mut usize,
     now: Timestamp,
 ) -> Result<(LeasedParts, [Vec<ClaimedDelivery>; 2])> {
-    let bytes_max = want.bytes_max;
-    let from = tx.search_start(want.endpoint).map_or(EARLIEST, just_before);
-    let backlog_until = want.backlog_until.map_or(now, |until| until.min(now));
+    let bytes_max = request.bytes_max;
+    let from = tx.search_start(request.endpoint).map_or(EARLIEST, just_before);
+    let backlog_until = request.backlog_until.map_or(now, |until| until.min(now));
     let kind = PartFilter::default();
-    let all = QueuePart { kind, after: from, until: backlog_until, most: want.permits.len(), bytes_max };
+    let all = QueuePart { kind, after: from, until: backlog_until, most: request.permits.len(), bytes_max };
     let manual =
-        QueuePart { kind: MANUAL, after: EARLIEST, until: now, most: want.manual_permits.len(), ..all };
-    let fresh = QueuePart { after: backlog_until, until: now, most: want.fresh_permits.len(), ..all };
+        QueuePart { kind: MANUAL, after: EARLIEST, until: now, most: request.manual_permits.len(), ..all };
+    let fresh = QueuePart { after: backlog_until, until: now, most: request.fresh_permits.len(), ..all };
     let mut found = LeasedParts::default();
-    let (manual, has_more_manual) = claim(tx, want, &manual, (&mut found.ended, may_end), now)?;
+    let (manual, has_more_manual) = claim(tx, request, &manual, (&mut found.ended, may_end), now)?;
     // They match the other parts too until they are in flight.
     found.manual = mark_in_flight(tx, vec![manual])?.pop().unwrap_or_default();
-    let (oldest, _) = claim(tx, want, &all, (&mut found.ended, may_end), now)?;
-    if want.is_probe && oldest.is_empty() {
-        found.oldest.extend(probe(tx, want.endpoint, now)?);
+    let (oldest, _) = claim(tx, request, &all, (&mut found.ended, may_end), now)?;
+    if request.is_probe && oldest.is_empty() {
+        found.oldest.extend(probe(tx, request.endpoint, now)?);
     }
-    let (fresh, has_more_fresh) = claim(tx, want, &fresh, (&mut found.ended, may_end), now)?;
+    let (fresh, has_more_fresh) = claim(tx, request, &fresh, (&mut found.ended, may_end), now)?;
     (found.has_more_manual, found.has_more_fresh) = (has_more_manual, has_more_fresh);
     Ok((found, [oldest, fresh]))
 }

@@ -80,9 +80,9 @@ impl<D: Backend> DeliveryStore for D {
         self.commands().push(Box::new(RecordResult { record, recorded: None }));
     }
 
-    fn lease_due(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>> {
+    fn lease_due(&self, requests: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>> {
         let (reply, answer) = oneshot::channel();
-        self.commands().push(Box::new(LeaseDue { requests: wants, now, found: Vec::new(), epoch: 0, reply }));
+        self.commands().push(Box::new(LeaseDue { requests, now, found: Vec::new(), epoch: 0, reply }));
         answered(answer)
     }
 
