@@ -30,7 +30,7 @@ async fn adjusted_time_is_shared_by_all_nodes_and_never_runs_back(mut pair: TwoN
 }
 
 async fn a_report_of_an_outage_is_valid_for_half_a_minute(pair: TwoNodes) {
-    let mine = |is_ours| OutageReport { adjusted_time: Duration::from_mins(1), is_local_outage: is_ours };
+    let mine = |is_local_outage| OutageReport { adjusted_time: Duration::from_mins(1), is_local_outage };
     let here = pair.fixture.store();
     assert_eq!(here.sync_outage_clock(mine(false), NOW).await.unwrap(), mine(false));
     pair.other.store.sync_outage_clock(mine(true), NOW).await.unwrap();
@@ -117,7 +117,7 @@ async fn a_command_that_waits_for_another_node_does_not_delay_events(mut pair: T
     let client = pair.client().await;
     client.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(8102099357864587376)").await.unwrap();
     let store = pair.other.store.clone();
-    let cold = tokio::spawn(async move { store.purge_records(after(1)).await });
+    let purging = tokio::spawn(async move { store.purge_records(after(1)).await });
     pair.until_waiting(1).await;
     for _ in 0..5 {
         let accepted =
@@ -125,9 +125,9 @@ async fn a_command_that_waits_for_another_node_does_not_delay_events(mut pair: T
         assert_eq!(accepted.expect("an event that waits for other nodes"), Accepted::New);
         assert!(pair.other.store.can_record());
     }
-    assert!(!cold.is_finished());
+    assert!(!purging.is_finished());
     client.batch_execute("COMMIT").await.unwrap();
-    cold.await.unwrap().unwrap();
+    purging.await.unwrap().unwrap();
 }
 
 play! {

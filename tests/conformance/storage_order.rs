@@ -64,8 +64,8 @@ pub(crate) async fn queued_deliveries_are_sent_in_order_of_storage_with_any_ids(
     assert_eq!(deliver_all(&fixture).await, ids[1..]);
     let again = publish_newest_first(&mut fixture, 3).await;
     drop(fixture.recorder.take_leased());
-    let turns = [fixture.delivery(again[1]).await.order_seq, fixture.delivery(again[2]).await.order_seq];
-    assert_eq!(turns, [Some(1), Some(2)], "a line that was empty begins anew");
+    let seqs = [fixture.delivery(again[1]).await.order_seq, fixture.delivery(again[2]).await.order_seq];
+    assert_eq!(seqs, [Some(1), Some(2)], "a line that was empty begins anew");
 }
 
 pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mut fixture: Fixture) {

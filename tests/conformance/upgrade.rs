@@ -89,6 +89,6 @@ fn a_group_of_an_older_version_keeps_its_order_before_new_deliveries() {
     drop(store);
     let connection = Connection::open(&path).unwrap();
     let sql = "SELECT group_concat(id) FROM (SELECT id FROM deliveries WHERE order_seq IS NOT NULL ORDER BY order_seq)";
-    let turns: String = connection.query_row(sql, [], |row| row.get(0)).unwrap();
-    assert_eq!(turns, "20,30,15");
+    let order_seqs: String = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    assert_eq!(order_seqs, "20,30,15");
 }

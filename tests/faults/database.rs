@@ -106,14 +106,14 @@ async fn kills_of_a_node_on_a_database_lose_nothing_and_repeat_only_what_was_in_
     let database = DatabaseFixture::new("").await;
     let mut node = database.start().await;
     let running = database.producers.start(4, Duration::from_millis(8));
-    let (mut carried, mut slowest) = (0, Duration::ZERO);
+    let (mut interrupted, mut slowest) = (0, Duration::ZERO);
     for _ in 0..8 {
         database.some_are_accepted().await;
         node.kill().await;
         // Its open transactions are committed or rolled back before the next node joins.
         node = database.home.start().await;
         let unknown = database.run("SELECT count(*) FROM posthaste.attempts WHERE class = 9");
-        carried = unknown.parse().unwrap();
+        interrupted = unknown.parse().unwrap();
         database.producers.follow(&node.client);
         slowest = slowest.max(node.ready_after);
     }
@@ -121,8 +121,8 @@ async fn kills_of_a_node_on_a_database_lose_nothing_and_repeat_only_what_was_in_
     let figures = database.finish(&mut node).await;
     report(format_args!("one node, kill -9: {figures} slowest_start={slowest:?}"));
     figures.assert_faultless();
-    assert_eq!(figures.unknown, carried, "none but at a start");
-    assert!(carried > 0, "no kill met anything in flight");
+    assert_eq!(figures.unknown, interrupted, "none but at a start");
+    assert!(interrupted > 0, "no kill met anything in flight");
     assert!(slowest < RECOVERY_LIMIT, "{slowest:?}");
 }
 

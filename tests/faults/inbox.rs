@@ -289,7 +289,7 @@ async fn a_kill_between_reading_and_committing_the_inbox_neither_loses_nor_dupli
 async fn kills_while_products_publish_lose_nothing_and_repeat_only_what_was_in_flight() {
     let (shop, mut node) = InboxFixture::open().await;
     shop.receiver.behave("/hook", Behaviour::Slow(Duration::from_millis(20)));
-    let (mut expected, mut carried) = (BTreeSet::new(), 0);
+    let (mut expected, mut interrupted) = (BTreeSet::new(), 0);
     for round in 0..6 {
         // Many transactions; every third is rolled back.
         let mut sql = Vec::new();
@@ -306,7 +306,7 @@ async fn kills_while_products_publish_lose_nothing_and_repeat_only_what_was_in_f
         node.kill().await;
         publishing.await.unwrap();
         node = shop.home.start().await;
-        carried = shop.run("SELECT count(*) FROM posthaste.attempts WHERE class = 9").parse().unwrap();
+        interrupted = shop.run("SELECT count(*) FROM posthaste.attempts WHERE class = 9").parse().unwrap();
     }
     wait_until("all are received", WAIT_LIMIT, async || shop.received().len() == expected.len()).await;
     shop.is_empty().await;
@@ -314,8 +314,8 @@ async fn kills_while_products_publish_lose_nothing_and_repeat_only_what_was_in_f
     let received = shop.received();
     assert_eq!(received.keys().cloned().collect::<BTreeSet<_>>(), expected);
     let again: usize = received.values().map(|times| times - 1).sum();
-    println!("{} events, {again} came again, {carried} were in flight at a kill", received.len());
-    assert!(again <= carried, "{again} came again, {carried} were in flight");
+    println!("{} events, {again} came again, {interrupted} were in flight at a kill", received.len());
+    assert!(again <= interrupted, "{again} came again, {interrupted} were in flight");
     let stored = shop.run("SELECT count(*) || ' ' || count(DISTINCT external_id) FROM posthaste.events");
     assert_eq!(stored, format!("{0} {0}", expected.len()));
 }

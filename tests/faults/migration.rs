@@ -43,8 +43,8 @@ async fn fill_store(home: &NodeFolder, receiver: &TestReceiver) -> Vec<Value> {
     let before = node.client.list("/v1/apps/shop/deliveries").await;
     node.kill().await;
     // As if the clock had gone backwards meanwhile: their order in the ordering group differs from that of their ids.
-    let turns = "UPDATE deliveries SET order_seq = 9 - order_seq WHERE order_seq IS NOT NULL";
-    assert_eq!(Connection::open(home.store()).unwrap().execute(turns, []).unwrap(), 4);
+    let reverse = "UPDATE deliveries SET order_seq = 9 - order_seq WHERE order_seq IS NOT NULL";
+    assert_eq!(Connection::open(home.store()).unwrap().execute(reverse, []).unwrap(), 4);
     before
 }
 

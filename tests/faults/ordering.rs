@@ -64,11 +64,11 @@ async fn keep_order(load: Load, seed: u64) {
     let current_node = CurrentNode::default();
     current_node.follow(&node.client);
     let publishing = tokio::spawn(publish_all(current_node.clone(), load));
-    let mut carried = 0;
+    let mut interrupted = 0;
     for _ in 0..load.kills {
         tokio::time::sleep(Duration::from_millis(random.u64(100..1500))).await;
         node.kill().await;
-        carried += count_in_flight(&home.store());
+        interrupted += count_in_flight(&home.store());
         node = home.start().await;
         current_node.follow(&node.client);
     }
@@ -82,15 +82,18 @@ async fn keep_order(load: Load, seed: u64) {
     let book = lock(&book);
     let duplicates: usize = book.taken.values().map(|times| times - 1).sum();
     println!(
-        "events={events} kills={} requests={} refused={} dup={duplicates} in_flight_at_kills={carried} {stored:?}",
+        "events={events} kills={} requests={} refused={} dup={duplicates} in_flight_at_kills={interrupted} {stored:?}",
         load.kills, book.requests, book.refused
     );
     assert!(book.inversions.is_empty(), "{:?}", book.inversions);
     let expected =
-        StoredCounts { deliveries: events, delivered: events, in_ordering_group: 0, unknown: carried };
+        StoredCounts { deliveries: events, delivered: events, in_ordering_group: 0, unknown: interrupted };
     assert_eq!(stored, expected, "nothing lost, nothing stuck");
-    assert!(duplicates <= carried, "only what was in flight at a kill comes twice");
-    assert!(carried > 0 && book.refused > events / FAILS_ONE_IN / 2, "too little happened to show anything");
+    assert!(duplicates <= interrupted, "only what was in flight at a kill comes twice");
+    assert!(
+        interrupted > 0 && book.refused > events / FAILS_ONE_IN / 2,
+        "too little happened to show anything"
+    );
 }
 
 async fn set_up(node: &TestNode, receiver: &TestReceiver) {

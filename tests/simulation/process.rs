@@ -195,12 +195,12 @@ impl Process {
 
 /// Commits what waits, a little later than it was notified.
 async fn commit_loop(env: Arc<SimulationEnv>, process: Arc<Process>, notified: Arc<Notify>) {
-    let mut turns = 0;
+    let mut rounds = 0;
     loop {
         notified.notified().await;
         loop {
-            turns += 1;
-            if turns > COMMITS_MAX {
+            rounds += 1;
+            if rounds > COMMITS_MAX {
                 return env.complain(Promise::Leadership, "the engine turns in circles");
             }
             let delay = env.commit_delay();
