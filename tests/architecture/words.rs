@@ -32,8 +32,17 @@ const EXTENSIONS: [&str; 17] = [
     "txt",
 ];
 /// Words by which a string literal is recognised as SQL.
-const SQL_WORDS: [&str; 9] =
-    ["SELECT", "INSERT INTO", "UPDATE", "DELETE FROM", "WHERE", "ALTER TABLE", "CREATE", "FROM", "RETURNING"];
+const SQL_WORDS: [&str; 9] = [
+    "SELECT",
+    "INSERT INTO",
+    "UPDATE",
+    "DELETE FROM",
+    "WHERE",
+    "ALTER TABLE",
+    "CREATE TABLE",
+    "FROM",
+    "RETURNING",
+];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,7 +54,17 @@ struct Retired {
     /// Names that no table and no column has.
     columns: BTreeMap<String, String>,
     #[serde(default)]
+    frozen: Vec<Frozen>,
+    #[serde(default)]
     exempt: Vec<Exemption>,
+}
+
+/// Files that never change, with whatever names they have.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Frozen {
+    files: Vec<String>,
+    reason: String,
 }
 
 #[derive(Deserialize)]
@@ -102,7 +121,12 @@ impl Retired {
     }
 
     fn exempts(&self, path: &str, name: &str) -> bool {
-        self.exempt.iter().any(|exempt| exempt.file == path && exempt.names.iter().any(|known| known == name))
+        let is_frozen = self.frozen.iter().flat_map(|frozen| &frozen.files).any(|file| file == path);
+        is_frozen
+            || self
+                .exempt
+                .iter()
+                .any(|exempt| exempt.file == path && exempt.names.iter().any(|known| known == name))
     }
 
     /// Names every retired name that is in use without an exemption.
@@ -122,8 +146,18 @@ impl Retired {
         let found: Vec<&str> = self.found(&names).into_iter().map(|(name, _)| name).collect();
         let of_file =
             self.exempt.iter().filter(|exempt| exempt.file == path).flat_map(|exempt| &exempt.names);
-        let useless = of_file.filter(|name| !found.contains(&name.as_str()));
-        useless.map(|name| format!("{path} needs no exemption for `{name}` any more")).collect()
+        let needless = of_file.filter(|name| !found.contains(&name.as_str())).map(String::as_str);
+        let is_frozen = self.frozen.iter().flat_map(|frozen| &frozen.files).any(|file| file == path);
+        let needless = needless.chain((is_frozen && found.is_empty()).then_some("anything"));
+        needless.map(|name| format!("{path} needs no exemption for {name} any more")).collect()
+    }
+
+    /// All files with an exemption, each with its reason.
+    fn reasons(&self) -> impl Iterator<Item = (&str, &str)> {
+        let frozen =
+            self.frozen.iter().flat_map(|frozen| frozen.files.iter().map(|file| (file, &frozen.reason)));
+        let exempt = self.exempt.iter().map(|exempt| (&exempt.file, &exempt.reason));
+        frozen.chain(exempt).map(|(file, reason)| (file.as_str(), reason.as_str()))
     }
 }
 
@@ -232,15 +266,16 @@ fn every_exemption_is_needed_and_has_a_reason() {
     let (retired, files) = (Retired::read(), read_files());
     let useless: Vec<String> = files.iter().flat_map(|(path, text)| retired.useless(path, text)).collect();
     assert!(useless.is_empty(), "\n{}\n", useless.join("\n"));
-    for exempt in &retired.exempt {
-        assert!(files.iter().any(|(path, _)| *path == exempt.file), "{} is no file", exempt.file);
-        assert!(exempt.reason.split_whitespace().count() > 3, "{}: say why", exempt.file);
+    for (file, reason) in retired.reasons() {
+        assert!(files.iter().any(|(path, _)| path == file), "{file} is no file");
+        assert!(reason.split_whitespace().count() > 3, "{file}: say why");
     }
 }
 
 fn example() -> Retired {
     let list = "[words]\nzeppelin = \"airship\"\n\"left luggage\" = \"baggage\"\n[identifiers]\nhum = \"noise\"\n\
-        [columns]\nlost = \"missing\"\n[[exempt]]\nfile = \"src/old.rs\"\nnames = [\"zeppelin\"]\nreason = \"It is a stored name.\"\n";
+        [columns]\nlost = \"missing\"\n[[exempt]]\nfile = \"src/old.rs\"\nnames = [\"zeppelin\"]\nreason = \"It is a stored name.\"\n\
+        [[frozen]]\nfiles = [\"src/first.sql\"]\nreason = \"It never changes at all.\"\n";
     toml::from_str(list).unwrap()
 }
 
@@ -268,11 +303,13 @@ fn each_rule_turns_red_on_its_examples() {
         ("src/x.sql", "-- It is lost.\nSELECT a FROM t"),
         ("docs/x.md", "They hum."),
         ("src/old.rs", "let zeppelin = 1;"),
+        ("src/first.sql", "CREATE TABLE zeppelins (lost bigint)"),
     ] {
         assert_eq!(example().broken_by(path, text), Vec::<String>::new(), "{path}: {text}");
     }
     assert_eq!(example().useless("src/old.rs", "let zeppelin = 1;"), Vec::<String>::new());
     assert!(!example().useless("src/old.rs", "let airship = 1;").is_empty());
+    assert!(!example().useless("src/first.sql", "CREATE TABLE airships (id bigint)").is_empty());
 }
 
 /// Files whose exported types must have names of their own: those of the product, and the load generator, which uses them.
