@@ -78,8 +78,8 @@ pub enum DatabaseAddressError {
     Value { name: &'static str, allowed: &'static str },
     #[error("{0} cannot be given; what can is {list}", list = every_parameter())]
     Unknown(&'static str),
-    #[error("parameter {authority} behind the ? is none that can be given; the nearest is {nearest}")]
-    Mistyped { authority: usize, nearest: &'static str },
+    #[error("parameter {index} behind the ? is none that can be given; the nearest is {nearest}")]
+    Mistyped { index: usize, nearest: &'static str },
     #[error("sslrootcert is for sslmode=verify-full, and nothing would be verified")]
     InVain,
 }
@@ -159,7 +159,7 @@ fn must_be_complete(config: &Config) -> Result<(), DatabaseAddressError> {
 }
 
 /// Checks that the client library knows the parameter and accepts its value.
-fn require_known_parameter(pair: &str, authority: usize) -> Result<(), DatabaseAddressError> {
+fn require_known_parameter(pair: &str, index: usize) -> Result<(), DatabaseAddressError> {
     let given = pair.split_once('=').map_or(pair, |(name, _)| name);
     if let Some((name, allowed)) = CLIENT_PARAMETERS.into_iter().find(|(name, _)| *name == given) {
         let is_taken = pair.contains('=') && Config::from_str(&format!("postgres://?{pair}")).is_ok();
@@ -175,7 +175,7 @@ fn require_known_parameter(pair: &str, authority: usize) -> Result<(), DatabaseA
     let known = OWN_PARAMETERS.into_iter().chain(CLIENT_PARAMETERS.map(|(name, _)| name));
     let nearness = |name: &&str| strsim::jaro_winkler(name, given);
     let nearest = known.max_by(|a, b| nearness(a).total_cmp(&nearness(b))).unwrap_or_default();
-    Err(DatabaseAddressError::Mistyped { authority, nearest })
+    Err(DatabaseAddressError::Mistyped { index, nearest })
 }
 
 /// Shows hosts and database, without the login.
