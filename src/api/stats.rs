@@ -78,7 +78,7 @@ struct StatsView {
     status_classes: BTreeMap<&'static str, u64>,
     /// What failed attempts were answered, or their class where no answer came; the most common first.
     failures: Vec<FailureView>,
-    /// The one that fails most first, at most 50; of more than 5,000 endpoints the rest is not looked at. Violations and series are
+    /// The one that fails most first, at most 50; of more than 5,000 endpoints the rest is not looked at. Totals and series are
     /// of all. Empty with `event_type`.
     endpoints: Vec<EndpointStatsView>,
     /// The busiest first, at most 50. Beyond 200 types in a day the rest is counted together, as `*`. Empty with `endpoint_id`.

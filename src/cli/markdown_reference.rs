@@ -21,7 +21,7 @@ Commands that talk to a server take `--server`, `--key` and `--app`, or the vari
     posthaste profile set production --server https://posthaste.example --key-stdin < key-file
     posthaste deliveries list --profile production --app bakery
 
-SettingValues beat variables, variables beat the profile. A profile is named by `--profile` or `POSTHASTE_PROFILE`, and is `default`
+Flags beat variables, variables beat the profile. A profile is named by `--profile` or `POSTHASTE_PROFILE`, and is `default`
 otherwise. Its key is shown to its own server alone: with another `--server` the key must be given too. The file is
 `POSTHASTE_PROFILE_FILE`, else `posthaste/profile.toml` under `XDG_CONFIG_HOME` or `~/.config`; one that holds keys and that others
 may read is refused.

@@ -263,7 +263,7 @@ mod tests {
     }
 
     fn hex(bytes: [u8; 16]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        format!("{:032x}", u128::from_be_bytes(bytes))
     }
 
     /// As commit 80468f2 stored them. Another key or fingerprint would accept an event a second time, or refuse it.

@@ -23,7 +23,7 @@ async fn apply_state_all(fixture: &Fixture, settle: AvailabilityChange, most: us
             fixture.set_availability(fixture.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
         }
         AvailabilityChange::Disabled(_) => {
-            fixture.set_availability(fixture.endpoint, Some(WaitingWhenDisabled::Held)).await
+            fixture.set_availability(fixture.endpoint, Some(WaitingWhenDisabled::Held)).await;
         }
     }
     apply_state_pages(fixture, settle, most).await

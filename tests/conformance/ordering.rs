@@ -172,7 +172,7 @@ async fn go(fixture: &mut Fixture, first: DeliveryId, way: &str) {
                     ActionResult::Done(_)
                 )),
                 "then deleted" => {
-                    assert_eq!(fixture.request(first, DeliveryAction::Delete).await, ActionResult::Deleted)
+                    assert_eq!(fixture.request(first, DeliveryAction::Delete).await, ActionResult::Deleted);
                 }
                 "then skipped" => {
                     order_by(fixture, OnDead::Skip).await;

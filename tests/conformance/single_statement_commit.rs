@@ -38,8 +38,7 @@ fn way_of_attempts(pair: &TwoNodes) -> CommitStyle {
 
 /// Returns the server processes that serve the nodes.
 fn connections(pair: &TwoNodes) -> Vec<String> {
-    let pids =
-        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    let pids = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'posthaste'";
     pair.shared.run(pids).lines().map(str::to_owned).collect()
 }
 

@@ -134,7 +134,7 @@ impl Director {
         for fault in &plan.faults {
             match *fault {
                 PlannedFault::Kill { trigger: Trigger::At(at), down } => {
-                    self.plan(at, AgendaItem::Kill(down))
+                    self.plan(at, AgendaItem::Kill(down));
                 }
                 PlannedFault::Kill { .. } => {}
                 PlannedFault::Stop { at, down } => self.plan(at, AgendaItem::Stop(down)),

@@ -82,7 +82,7 @@ struct TwoNodes {
 
 struct Node {
     service: Arc<Service>,
-    node_state: Arc<NodeLease>,
+    lease: Arc<NodeLease>,
     writer: Arc<Mutex<Option<SimCommitLoop>>>,
     stop: ShutdownHandle,
     tasks: Vec<AbortHandle>,
@@ -142,7 +142,7 @@ impl TwoNodes {
         let follower = service.clone();
         let following =
             tokio::spawn(async move { follower.sync_config(&Notify::new()).await }).abort_handle();
-        Node { service, node_state, writer, stop, tasks: vec![writing, engine, following] }
+        Node { service, lease: node_state, writer, stop, tasks: vec![writing, engine, following] }
     }
 
     /// Starts two nodes, with an app and an endpoint that both know.
@@ -184,7 +184,7 @@ impl Node {
     }
 
     fn shards(&self) -> usize {
-        self.node_state.shards_in(ShardOwnership::Local).count()
+        self.lease.shards_in(ShardOwnership::Local).count()
     }
 }
 
@@ -210,8 +210,7 @@ async fn the_node_that_accepts_an_event_sends_it_and_each_node_owns_half_of_the_
     first.publish(5).await;
     second.publish(5).await;
     cluster.pass(SECOND).await;
-    let by =
-        |node: &Node| cluster.seen().iter().filter(|(epoch, _)| *epoch == node.node_state.epoch()).count();
+    let by = |node: &Node| cluster.seen().iter().filter(|(epoch, _)| *epoch == node.lease.epoch()).count();
     assert_eq!((by(&first), by(&second)), (5, 5));
     assert_eq!(second.states().await, [DeliveryState::Delivered; 10]);
 }

@@ -99,7 +99,7 @@ mod tests {
         };
         let refused = Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: false };
         let ended = probed(&|delivery| {
-            delivery.apply_verdict(&refused, (1, 1), Availability::Enabled, later(61)).unwrap()
+            delivery.apply_verdict(&refused, (1, 1), Availability::Enabled, later(61)).unwrap();
         });
         assert_eq!(
             (ended.state, ended.saved_state, ended.due),
@@ -112,7 +112,7 @@ mod tests {
             Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false },
         ] {
             let failed = probed(&|delivery| {
-                delivery.apply_verdict(&verdict, (1, 1), Availability::Enabled, later(61)).unwrap()
+                delivery.apply_verdict(&verdict, (1, 1), Availability::Enabled, later(61)).unwrap();
             });
             assert_eq!(failed, Delivery { history_len: 1, attempt_count: 1, ..planned.clone() });
         }

@@ -89,7 +89,7 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now:
             assert_eq!((after.due, after.at_due), (due.max(Some(now)), before.at_due));
         }
         Transition::HandBack(Availability::Enabled) => {
-            assert_eq!((after.due, after.at_due), (Some(now), DueAction::Attempt))
+            assert_eq!((after.due, after.at_due), (Some(now), DueAction::Attempt));
         }
         Transition::TakeOver(Availability::Enabled) if !manual => assert_eq!(after.due, Some(now)),
         Transition::Conclude { verdict: Verdict::Retry { due, then }, availability, .. }
@@ -157,7 +157,7 @@ fn check_return(was: &Delivery, is: &Delivery) {
     match is.state {
         DeliveryState::Held => assert_eq!(*is, Delivery { state: DeliveryState::Held, ..history(was) }),
         DeliveryState::Cancelled if was.state == DeliveryState::Retrying => {
-            assert_eq!(is.retry_index, was.retry_index)
+            assert_eq!(is.retry_index, was.retry_index);
         }
         _ => assert_eq!(*is, history(was)),
     }

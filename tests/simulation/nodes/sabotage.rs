@@ -93,7 +93,7 @@ impl NodeSabotage {
                 run(sql);
             }
             Self::OrderById => {
-                run("UPDATE deliveries SET order_seq = id WHERE due = 253402300799000 AND ?1 > 0")
+                run("UPDATE deliveries SET order_seq = id WHERE due = 253402300799000 AND ?1 > 0");
             }
             Self::StoreTwice => {
                 let sql = "INSERT OR IGNORE INTO attempts (delivery, position, started_at, total_us, class)
