@@ -256,17 +256,8 @@ async fn keys_and_event_types_come_and_go() {
     let fixture = Fixture::new("standard", Behaviour::Answer(200)).await;
     let second = SecondNode::start(&fixture).await;
     let new = NewKey { scope: "app".into(), app: Some("a".into()), name: None, expires_at: None };
-<<<<<<< HEAD
     let (key, _) = fixture.service.add_key(ADMIN, new).await.unwrap();
-    let kind = fixture.service.add_event_type(
-        ADMIN,
-        "order.paid".into(),
-        serde_json::from_value(json!({})).unwrap(),
-    );
-=======
-    let (key, _) = stage.service.add_key(ADMIN, new).await.unwrap();
-    let kind = stage.service.add_event_type(ADMIN, "order.paid".into(), EventTypeDocument::default());
->>>>>>> main
+    let kind = fixture.service.add_event_type(ADMIN, "order.paid".into(), EventTypeDocument::default());
     // A payload function is tried on a thread of its own, which takes real time.
     tokio::time::resume();
     let event_types = vec![kind.await.unwrap().record.id];
