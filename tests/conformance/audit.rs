@@ -42,7 +42,7 @@ fn entry(fixture: &mut Fixture, app: Option<AppId>, action: AuditAction) -> Audi
     }
 }
 
-/// Returns an entry about the stage's app.
+/// Returns an entry about the fixture's app.
 fn own(fixture: &mut Fixture, action: AuditAction) -> AuditEntry {
     let app = fixture.app;
     entry(fixture, Some(app), action)

@@ -74,7 +74,7 @@ fn contract() -> Arc<Contract> {
     Arc::new(Contract::builtin().unwrap()[0].clone())
 }
 
-/// The stage of a case, with the same ids on every store; the last endpoint is ordered.
+/// The fixture of a case, with the same ids on every store; the last endpoint is ordered.
 struct BulkCase {
     fixture: Fixture,
     endpoints: Vec<EndpointId>,

@@ -165,7 +165,7 @@ pub(crate) async fn endpoints_with_an_unapplied_state_are_found(mut fixture: Fix
     assert_eq!(unfinished, [off, held_on, gone]);
 }
 
-/// Publishes `count` events to the stage's endpoint in calls of a thousand.
+/// Publishes `count` events to the fixture's endpoint in calls of a thousand.
 async fn publish_many(fixture: &mut Fixture, count: usize) {
     for chunk in (0..count).collect::<Vec<_>>().chunks(1000) {
         let call = chunk.iter().map(|_| fixture.one_event()).collect();

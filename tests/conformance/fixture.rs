@@ -1,4 +1,4 @@
-//! The stage of every case: an empty store with an app and an endpoint, and shorthands for common steps.
+//! The fixture of every case: an empty store with an app and an endpoint, and shorthands for common steps.
 
 use crate::recorder::{PermitCounter, RecordingListener};
 use bytes::Bytes;
@@ -87,7 +87,7 @@ impl Fixture {
         &**self.store.as_ref().expect("open between cases")
     }
 
-    /// Returns the store for use beyond a borrow of the stage.
+    /// Returns the store for use beyond a borrow of the fixture.
     pub(crate) fn shared_store(&self) -> Arc<dyn Store> {
         self.store.clone().expect("open between cases")
     }
@@ -169,18 +169,18 @@ impl Fixture {
         id
     }
 
-    /// Makes an event of the stage's app with one delivery to each of these endpoints, due now.
+    /// Makes an event of the fixture's app with one delivery to each of these endpoints, due now.
     pub(crate) fn draft(&mut self, endpoints: &[EndpointId]) -> NewEvent {
         let first = self.ids.next_range(NOW, endpoints.len() as u32 + 1);
         draft(self.app, endpoints, first)
     }
 
-    /// Makes a draft to the stage's endpoint.
+    /// Makes a draft to the fixture's endpoint.
     pub(crate) fn one_event(&mut self) -> NewEvent {
         self.draft(&[self.endpoint])
     }
 
-    /// Makes a draft to the stage's endpoint whose delivery has a permit and starts in flight.
+    /// Makes a draft to the fixture's endpoint whose delivery has a permit and starts in flight.
     pub(crate) fn one_with_permit(&mut self) -> NewEvent {
         let mut new = self.one_event();
         for new_delivery in &mut new.deliveries {
@@ -208,13 +208,13 @@ impl Fixture {
         delivery
     }
 
-    /// Makes a waiting delivery of the stage's endpoint.
+    /// Makes a waiting delivery of the fixture's endpoint.
     pub(crate) async fn waiting(&mut self) -> DeliveryId {
         let new = self.one_event();
         self.publish(new).await
     }
 
-    /// Makes a delivery of the stage's endpoint that was just leased to the engine.
+    /// Makes a delivery of the fixture's endpoint that was just leased to the engine.
     pub(crate) async fn leased(&mut self) -> LeasedDelivery {
         let new = self.one_with_permit();
         self.publish(new).await;
@@ -251,7 +251,7 @@ impl Fixture {
         }
     }
 
-    /// Leases this delivery, which waits in the stage's queue.
+    /// Leases this delivery, which waits in the fixture's queue.
     pub(crate) async fn lease(&self, delivery: DeliveryId, now: Timestamp) -> LeasedDelivery {
         self.refill(self.endpoint, 100, now).await;
         let mut all = self.recorder.take_leased();
@@ -290,7 +290,7 @@ impl Fixture {
         asked
     }
 
-    /// Makes a delivery of the stage's endpoint in this state, and clears the recorded calls about it.
+    /// Makes a delivery of the fixture's endpoint in this state, and clears the recorded calls about it.
     pub(crate) async fn one_in(&mut self, state: DeliveryState) -> DeliveryId {
         let retry = Verdict::Retry { due: after(60), then: DueAction::Attempt };
         let id = match state {

@@ -45,7 +45,7 @@ fn report() -> InspectionReport {
     }
 }
 
-/// Requests an inspection of the stage's endpoint.
+/// Requests an inspection of the fixture's endpoint.
 async fn ordered(fixture: &mut Fixture) -> Inspection {
     let (app, endpoint) = (fixture.app, fixture.endpoint);
     let new = draft(fixture, app, endpoint, InspectionKind::Inspect);

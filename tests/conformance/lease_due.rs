@@ -14,7 +14,7 @@ use posthaste::{
 };
 use std::sync::Arc;
 
-/// Makes a waiting delivery of the stage's endpoint, due at this time.
+/// Makes a waiting delivery of the fixture's endpoint, due at this time.
 async fn due_at(fixture: &mut Fixture, due: Timestamp) -> DeliveryId {
     let mut new = fixture.one_event();
     new.deliveries[0].delivery.due = Some(due);

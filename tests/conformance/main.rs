@@ -1,6 +1,6 @@
 //! The conformance suite of all stores: the promises and refusals of the four store traits. A store joins with a line at the end.
 //!
-//! A case is a function of a `Stage`: an empty store with an app and an endpoint, and an engine double that only records its
+//! A case is a function of a `Fixture`: an empty store with an app and an endpoint, and an engine double that only records its
 //! calls. Tests of one backend alone are in that backend's file.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]

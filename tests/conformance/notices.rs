@@ -39,7 +39,7 @@ fn digest() -> Arc<Contract> {
     contract(DeadLetterNotice::Digest, NoticeChannel::Email)
 }
 
-/// Makes a delivery of the stage's endpoint that becomes dead under this contract.
+/// Makes a delivery of the fixture's endpoint that becomes dead under this contract.
 async fn die(fixture: &mut Fixture, contract: impl Into<Option<Arc<Contract>>>) -> DeliveryId {
     let leased = fixture.leased().await;
     let id = leased.delivery.id;

@@ -41,7 +41,7 @@ fn first_of(day: i64) -> i64 {
     first_id_at(Timestamp::from_millis(day * DAY_MS))
 }
 
-/// Makes a stage and returns it with its database.
+/// Makes a fixture and returns it with its database.
 async fn fixture() -> (Arc<Database>, Fixture) {
     let database = Arc::new(Database::new());
     let fixture = Fixture::new(Box::new(database.clone())).await;

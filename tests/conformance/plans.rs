@@ -35,7 +35,7 @@ const FIRST_DAY: i64 = 19_754;
 const DAYS: i64 = 10;
 /// The sequence and the slot of an id.
 const ID_STEP: i64 = 1 << 22;
-/// Ordering groups of the stage's endpoint, in which one of a hundred waits.
+/// Ordering groups of the fixture's endpoint, in which one of a hundred waits.
 const GROUPS: i64 = 20;
 /// Deliveries recorded, accepted from the inbox or expired at once.
 const BATCH_SIZE: usize = 20;

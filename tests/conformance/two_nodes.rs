@@ -1,4 +1,4 @@
-//! Two nodes on one database: a stage and another node. Tests end leases themselves, so that none is waited for.
+//! Two nodes on one database: a fixture and another node. Tests end leases themselves, so that none is waited for.
 //! The cases also run on a file in memory, as the simulation of several nodes uses it.
 
 use crate::{
@@ -24,7 +24,7 @@ use tokio_postgres::{Client, NoTls};
 
 pub(crate) struct TwoNodes {
     pub(crate) fixture: Fixture,
-    /// The epoch of the stage's node.
+    /// The epoch of the fixture's node.
     pub(crate) epoch: i64,
     pub(crate) other: Node,
     pub(crate) shared: SharedStore,
@@ -156,7 +156,7 @@ impl TwoNodes {
         self.set("lease_until = 0", self.other.epoch);
     }
 
-    /// Makes the stage's node old enough to declare others dead.
+    /// Makes the fixture's node old enough to declare others dead.
     pub(crate) fn age_node(&self) {
         self.set("lease_unbroken_since = 0", self.epoch);
     }
@@ -165,7 +165,7 @@ impl TwoNodes {
         self.shared.run(&format!("UPDATE nodes SET {what} WHERE epoch = {epoch}"));
     }
 
-    /// Has the stage's node take over the other; returns the number of deliveries.
+    /// Has the fixture's node take over the other; returns the number of deliveries.
     pub(crate) async fn take_over(&self) -> Option<usize> {
         self.fixture.store().take_over(self.other.epoch, NOW).await.unwrap()
     }

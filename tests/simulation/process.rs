@@ -80,7 +80,7 @@ impl ServiceAccess {
 }
 
 impl Process {
-    /// Starts a process on the world's disk. It can be called when it is ready.
+    /// Starts a process on the environment's disk. It can be called when it is ready.
     pub(crate) fn start(env: &Arc<SimulationEnv>) {
         let config_cache = Arc::new(ConfigCache::default());
         let plan = &env.plan;

@@ -37,7 +37,7 @@ impl Drop for RunningNode {
 }
 
 impl RunningNode {
-    /// Joins, with one app in its directory.
+    /// Joins, with one app in its configuration cache.
     async fn join(cluster: &Arc<FakeCluster>) -> Self {
         let node_state = Arc::<NodeLease>::default();
         let (queues, events) = queues_of(node_state.clone());

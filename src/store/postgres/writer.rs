@@ -387,7 +387,7 @@ impl BatchWriter for PostgresCommitLoop {
             return;
         }
         std::thread::park_timeout(WRITE_CHECK_INTERVAL);
-        // No command is pushed before the pulse says that the database can be written.
+        // No command is pushed before the writer lease says that the database can be written.
         let answered = self.session().and_then(|session| session.run("SELECT 1"));
         if self.queue.is_idle() && answered.is_ok() {
             self.lease.set_writing(true);
