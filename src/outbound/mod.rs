@@ -1,7 +1,7 @@
 //! The only module that makes outbound connections. One `post` is one HTTP request and one `Outcome`; a request is
 //! never repeated here.
 //!
-//! The way of a request: `client` takes a kept-alive connection from `pool` or has `connector` open one, `message` renders the
+//! The way of a request: `client` takes a kept-alive connection from `pool` or has `connector` open one, `http_request` renders the
 //! request, `connection` exchanges it for an answer, `answer` keeps the permitted part of it. If the operator sets a proxy,
 //! all requests go through `proxy`. Mails (`smtp`) go to the operator's own server, and through no proxy. The send gate is
 //! checked before a connection is opened and before the first byte of a request: while it is closed, no request goes out.

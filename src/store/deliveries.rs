@@ -85,7 +85,7 @@ pub struct LeaseRequest {
     pub permits: Vec<Permit>,
     /// Leases a probe: where nothing is due, the first that waits for its next attempt, as an extra one.
     pub is_probe: bool,
-    /// While a backlog drains: `permits` take what is due until this, and `fresh` what is due after it.
+    /// While a backlog drains: `permits` take what is due until this, and `fresh_permits` what is due after it.
     pub backlog_until: Option<Timestamp>,
     pub fresh_permits: Vec<Permit>,
     /// Permits for manual deliveries that are due, before `backlog_until` or after it.
