@@ -11,7 +11,7 @@ use crate::{
         outcome::{Attempt, Outcome, OutcomeClass},
         ports::LeasedDelivery,
         request_headers::{self, Header, RequestParts},
-        signer::{Signer, SigningError},
+        signing_keys::{SigningError, SigningKeys},
         time::Timestamp,
     },
     outbound::OutboundRequest,
@@ -106,11 +106,11 @@ impl PreparedRequest {
 }
 
 fn signed_headers(endpoint: &Endpoint, request: &RequestParts<'_>) -> Result<Vec<Header>, SigningError> {
-    if let Some(signer) = &endpoint.signer {
-        return request_headers::render_headers(&endpoint.contract, signer, request);
+    if let Some(signing_keys) = &endpoint.signing_keys {
+        return request_headers::render_headers(&endpoint.contract, signing_keys, request);
     }
-    let signer = Signer::prepare_usable(&endpoint.contract, &endpoint.secrets)?;
-    request_headers::render_headers(&endpoint.contract, &signer, request)
+    let signing_keys = SigningKeys::prepare_usable(&endpoint.contract, &endpoint.secrets)?;
+    request_headers::render_headers(&endpoint.contract, &signing_keys, request)
 }
 
 /// Builds the history row of an attempt at this endpoint as it is now.

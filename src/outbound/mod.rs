@@ -37,7 +37,7 @@ use tokio::time::Instant;
 
 /// Sends requests to receivers. The engine uses only this trait, so that a simulation can replace the network.
 pub trait HttpSender: Send + Sync {
-    /// Makes one POST and returns its outcome. Ends within `request.timeout`; the only error is `NotSent`: this node may
+    /// Makes one POST and returns its outcome. Ends within `request.timeout`; the only error is `GateClosed`: this node may
     /// not send, and no byte went out.
     ///
     /// `Class::StaleConnection` means: a kept-alive connection was lost before any byte of an answer. The caller

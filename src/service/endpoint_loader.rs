@@ -12,7 +12,7 @@ use crate::{
         encryption::EncryptionError,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         secret::Secret,
-        signer::Signer,
+        signing_keys::SigningKeys,
         subscription::Patterns,
         target_url::TargetUrl,
         tls::{EndpointTls, TlsDocument},
@@ -73,7 +73,7 @@ impl Service {
         let tls: Option<TlsDocument> =
             self.decrypt_document(app, &record, record.encrypted_tls.as_deref())?;
         let tls = tls.map(|document| EndpointTls::read(&document)).transpose()?.map(Arc::new);
-        let signer = Signer::prepare(&contract, &secrets).ok().map(Arc::new);
+        let signing_keys = SigningKeys::prepare(&contract, &secrets).ok().map(Arc::new);
         let https_only = contract.https_only.unwrap_or(self.limits.https_only);
         Ok(Endpoint {
             record,
@@ -83,7 +83,7 @@ impl Service {
             contract,
             contract_hash: hash,
             secrets,
-            signer,
+            signing_keys,
             headers: headers.unwrap_or_default().into(),
             tls,
             https_only,
@@ -148,7 +148,7 @@ impl Service {
             let fits = self.contract_of(app, &endpoint.record.settings).and_then(|resolved| {
                 self.check_urls(&mut endpoint.record.settings.clone(), &resolved.contract)?;
                 check_headers(&endpoint.headers, &resolved.contract)?;
-                Signer::prepare_usable(&resolved.contract, &endpoint.secrets)
+                SigningKeys::prepare_usable(&resolved.contract, &endpoint.secrets)
                     .map_err(|error| Error::field("contract", error))
             });
             if let Err(error) = fits {

@@ -19,7 +19,7 @@ use crate::{
         ordering::{OnDead, OrderingMode},
         rate_limit::RateLimit,
         replay::Replay,
-        signer::Signer,
+        signing_keys::SigningKeys,
         time::Timestamp,
     },
     store::config::Inserted,
@@ -360,7 +360,7 @@ impl Service {
             self.check_health_url(settings, &contract)?;
         }
         if hash != endpoint.contract_hash {
-            Signer::prepare_usable(&contract, &endpoint.secrets)
+            SigningKeys::prepare_usable(&contract, &endpoint.secrets)
                 .map_err(|error| Error::field("contract", error))?;
         }
         match patch.headers {

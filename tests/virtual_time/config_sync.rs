@@ -200,7 +200,7 @@ async fn the_limits_of_an_endpoint_hold_even_where_it_cannot_be_loaded() {
     second.apply(&fixture, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
     let endpoint = second.service.app(ADMIN, "a").unwrap().endpoint("ep").unwrap();
     assert_eq!(endpoint.record.settings.max_in_flight, Some(1));
-    assert!(endpoint.signer.is_some(), "and it is sent to as before");
+    assert!(endpoint.signing_keys.is_some(), "and it is sent to as before");
     assert_eq!(*second.hands.changed.lock().unwrap(), [id]);
     let reasons = || second.service.readiness().reasons(fixture.clock.now());
     assert!(reasons().iter().any(|reason| reason.code == "differs"), "traffic is for others");

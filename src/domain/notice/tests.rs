@@ -48,7 +48,7 @@ fn config_cache(app: &App, url: &str) -> ConfigCache {
         contract_hash: contract.hash(),
         contract,
         secrets: Vec::new(),
-        signer: None,
+        signing_keys: None,
         headers: Arc::new([]),
         tls: None,
         https_only: true,
