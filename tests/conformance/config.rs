@@ -1,4 +1,4 @@
-//! The registry: apps, endpoints, keys, event types and contracts read back as stored, and no change overwrites another.
+//! The configuration: apps, endpoints, keys, event types and contracts read back as stored, and no change overwrites another.
 
 use crate::fixture::{Fixture, NOW, after};
 use posthaste::{
