@@ -218,16 +218,16 @@ impl StartedNode {
             let (soft, hard) = (listening.graceful(), listening.forced());
             api::server::serve(vec![listener], router, ServerLimits::default(), soft, hard).await;
         });
-        let (sealing, told) = (service.clone(), stop.clone());
-        let resealing = tokio::spawn(async move { sealing.run_key_rotation(told).await });
+        let (sealing, rotation_stop) = (service.clone(), stop.clone());
+        let resealing = tokio::spawn(async move { sealing.run_key_rotation(rotation_stop).await });
         let following = config_notify.map(|notify| {
             let service = service.clone();
             tokio::spawn(
                 async move { tokio::join!(service.sync_config(&notify), service.watch_other_nodes()) },
             )
         });
-        let (taking_in, told) = (service.clone(), stop.clone());
-        let taking_in = tokio::spawn(async move { taking_in.run_inbox(told).await });
+        let (taking_in, rotation_stop) = (service.clone(), stop.clone());
+        let taking_in = tokio::spawn(async move { taking_in.run_inbox(rotation_stop).await });
         let mut working = tokio::spawn(engine.run(stop.clone()));
         let worked = tokio::select! {
             () = stop.graceful() => {

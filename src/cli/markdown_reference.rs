@@ -100,9 +100,9 @@ fn argument(arg: &Arg) -> String {
     };
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let must = if arg.is_required_set() && arg.get_long().is_some() { "Required." } else { "" };
-    let told = [must, &help].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
-    let colon = if told.is_empty() { "" } else { ": " };
-    format!("- `{shown}`{colon}{}\n", told.replace('<', "\\<"))
+    let text = [must, &help].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+    let colon = if text.is_empty() { "" } else { ": " };
+    format!("- `{shown}`{colon}{}\n", text.replace('<', "\\<"))
 }
 
 #[cfg(test)]

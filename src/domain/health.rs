@@ -273,13 +273,13 @@ impl Health {
     /// Records that people are notified. Returns whether this is the first notification of this trouble.
     fn record_notification(&mut self, by: NoticeChannel, since: Timestamp) -> bool {
         let before = self.trouble_notice;
-        let by = match before.map(|told| told.channel) {
+        let by = match before.map(|notified| notified.channel) {
             Some(NoticeChannel::Email) => NoticeChannel::Email,
             Some(NoticeChannel::List) if by == NoticeChannel::None => NoticeChannel::List,
             _ => by,
         };
         self.trouble_notice =
-            Some(TroubleNotice { channel: by, since: before.map_or(since, |told| told.since) });
+            Some(TroubleNotice { channel: by, since: before.map_or(since, |notified| notified.since) });
         before.is_none()
     }
 
@@ -295,6 +295,8 @@ impl Health {
             return None;
         }
         (self.last_error, self.successes) = (None, 0);
-        self.trouble_notice.take().map(|told| HealthEvent::Recovered { since: told.since, by: told.channel })
+        self.trouble_notice
+            .take()
+            .map(|notified| HealthEvent::Recovered { since: notified.since, by: notified.channel })
     }
 }

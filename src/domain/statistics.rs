@@ -313,9 +313,9 @@ mod tests {
         ] {
             counters.add_attempt(&Outcome { status: Some(status), ..Outcome::failed(class, "") }, NOW);
         }
-        let told: Vec<_> =
+        let counted: Vec<_> =
             counters.failures().into_iter().map(|(ending, count)| (ending.name(), count)).collect();
-        assert_eq!(told, [("503".to_owned(), 2), ("500".to_owned(), 1)]);
+        assert_eq!(counted, [("503".to_owned(), 2), ("500".to_owned(), 1)]);
     }
 
     #[test]

@@ -82,18 +82,18 @@ impl FunctionRun {
         let is_given_up = Arc::new(AtomicBool::new(false));
         let stop = is_given_up.clone();
         let hold = Arc::new(Mutex::new(Some(hold)));
-        let told = run_on_own_thread(SlotReleaser(hold.clone()), move || {
+        let result = run_on_own_thread(SlotReleaser(hold.clone()), move || {
             convert_with_retries(&version, &data, rule, &stop)
         })
         .map_err(|error| RenderError::temporary(format!("no thread for a payload function: {error}")))?;
         let within = rule.timeout.saturating_mul(rule.tries) + STUCK_RUN_AFTER;
-        Ok(Self { result: told, slot_guard: hold, is_given_up, within, function, event })
+        Ok(Self { result, slot_guard: hold, is_given_up, within, function, event })
     }
 
     /// Waits for the result. It may be called again after its future was dropped.
     pub(super) async fn finish(&mut self) -> RunResult {
-        let told = (&mut self.result).await;
-        told.unwrap_or_else(|_| RunResult::Failed("could not be made: its thread came to grief".into()))
+        let result = (&mut self.result).await;
+        result.unwrap_or_else(|_| RunResult::Failed("could not be made: its thread came to grief".into()))
     }
 
     /// Moves the run to another slot and releases the one it had.

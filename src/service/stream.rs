@@ -283,11 +283,11 @@ mod tests {
     async fn a_slow_subscriber_lags_and_continues_with_the_buffered_updates() {
         let streams = streams();
         let mut slow = streams.subscribe(Some(ONE)).unwrap();
-        let told = BUFFERED_UPDATES_MAX as i64 + 50;
-        (1..=told).for_each(|number| streams.publish(event(ONE, number)));
+        let published = BUFFERED_UPDATES_MAX as i64 + 50;
+        (1..=published).for_each(|number| streams.publish(event(ONE, number)));
         assert_eq!(slow.next().await, StreamItem::Lagged);
         let StreamItem::Updates(rest) = slow.next().await else { panic!() };
-        assert_eq!((rest.len(), rest.last()), (BUFFERED_UPDATES_MAX, Some(&event(ONE, told))));
+        assert_eq!((rest.len(), rest.last()), (BUFFERED_UPDATES_MAX, Some(&event(ONE, published))));
     }
 
     #[tokio::test]

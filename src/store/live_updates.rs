@@ -91,11 +91,11 @@ impl Shared {
         drop(recorded);
         let shared = self.clone();
         tokio::spawn(async move {
-            let mut told = 0;
+            let mut published = 0;
             loop {
                 let so_far = {
                     let mut recorded = shared.recorded();
-                    recorded.drain(..told);
+                    recorded.drain(..published);
                     recorded.clone()
                 };
                 if so_far.is_empty() {
@@ -103,7 +103,7 @@ impl Shared {
                 }
                 // A closed or failing store has no new state to refetch; the update is harmless then.
                 let _ = shared.delivery_store.flush().await;
-                told = so_far.len();
+                published = so_far.len();
                 for update in so_far {
                     shared.watchers.publish(update);
                 }

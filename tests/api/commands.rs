@@ -134,8 +134,8 @@ impl CommandLine {
 
     /// Runs it in both output formats and returns the JSON output.
     pub(crate) async fn both(&self, line: &str, words: &str) -> Value {
-        let told = self.text_of(line).await;
-        assert!(told.contains(words), "{line}: {words:?} is missing in\n{told}");
+        let output = self.text_of(line).await;
+        assert!(output.contains(words), "{line}: {words:?} is missing in\n{output}");
         self.json(line).await
     }
 

@@ -190,8 +190,11 @@ async fn a_receiver_that_hangs_altogether_is_left_after_the_first_and_its_health
     }
     assert_eq!(findings(&inspection), expected);
     assert_eq!(receiver.count_at(HOOK), 1);
-    let told = text(&check(&inspection, "odd_json")["came_back"]);
-    assert!(told.contains("the correct delivery was not accepted") && told.contains("timed out"), "{told}");
+    let report = text(&check(&inspection, "odd_json")["came_back"]);
+    assert!(
+        report.contains("the correct delivery was not accepted") && report.contains("timed out"),
+        "{report}"
+    );
 }
 
 #[tokio::test]

@@ -84,7 +84,7 @@ async fn what_waits_for_a_token_or_for_a_pause_says_so() {
     pausing.endpoint(&receiver.url("/pause"), json!({ "overrides": {} })).await;
     let first = text(&pausing.publish("a.b").await["deliveries"][0]["id"]);
     pausing.until_is(&first, "retrying").await;
-    let told = |delivery: &Value| {
+    let has_note = |delivery: &Value| {
         let why = delivery["waits_because"].as_str();
         why.is_some_and(|why| why.starts_with("the endpoint asked for a pause (429) until"))
     };
@@ -92,9 +92,9 @@ async fn what_waits_for_a_token_or_for_a_pause_says_so() {
     for _ in 0..3 {
         let next = text(&pausing.publish("a.b").await["deliveries"][0]["id"]);
         let seen = pausing
-            .until(&next, "asked to wait or refused", |seen| told(seen) || seen["status"] == "retrying")
+            .until(&next, "asked to wait or refused", |seen| has_note(seen) || seen["status"] == "retrying")
             .await;
-        if told(&seen) {
+        if has_note(&seen) {
             return;
         }
     }

@@ -86,7 +86,7 @@ async fn the_operator_sees_all_apps_and_an_app_sees_its_own() {
 }
 
 /// Returns the operational webhook received at this path.
-async fn told(receiver: &TestReceiver, path: &str) -> Value {
+async fn notice_body(receiver: &TestReceiver, path: &str) -> Value {
     wait_for("an operational webhook", WAIT_MAX, async || {
         receiver.receipts_at(path).first().map(|one| serde_json::from_slice(&one.body).unwrap())
     })
@@ -112,7 +112,7 @@ async fn notices_are_signed_webhooks_for_those_who_name_them_in_the_app_and_the_
     app.endpoint(&receiver.url(HOOK), more).await;
     app.publish("payment.created").await;
     for path in ["/own", "/all"] {
-        let body = told(&receiver, path).await;
+        let body = notice_body(&receiver, path).await;
         assert_eq!(body["type"], "posthaste.delivery.dead", "{path}");
         let data = &body["data"];
         assert_eq!((&data["app_id"], &data["endpoint_id"]), (&json!(app.id), &json!("shop")), "{path}");

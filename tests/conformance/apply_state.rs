@@ -121,8 +121,8 @@ pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut fix
     assert_eq!(states(&fixture, &ids[..4]).await, [pending, retrying, pending, pending]);
     assert_eq!(fixture.delivery(ids[0]).await.due, Some(after(9)), "due when it was released");
     assert_eq!(fixture.delivery(ids[1]).await.due, Some(after(60)), "or later, when its time comes");
-    let told = fixture.recorder.take_waiting();
-    assert!(!told.is_empty() && told.iter().all(|(endpoint, _)| *endpoint == fixture.endpoint));
+    let waiting = fixture.recorder.take_waiting();
+    assert!(!waiting.is_empty() && waiting.iter().all(|(endpoint, _)| *endpoint == fixture.endpoint));
     fixture.refill(fixture.endpoint, 9, after(60)).await;
     assert_eq!(fixture.recorder.take_leased().len(), 4);
 }

@@ -151,9 +151,9 @@ async fn two_of_two(fixture: &mut Fixture, waiting: WaitingWhenDisabled) -> Vec<
 pub(crate) async fn a_rule_disables_with_its_attempt_and_applies_to_its_batch(mut fixture: Fixture) {
     let states = two_of_two(&mut fixture, WaitingWhenDisabled::Held).await;
     assert_eq!(states, [DeliveryState::Dead, DeliveryState::Dead, DeliveryState::Held, DeliveryState::Dead]);
-    let told = fixture.recorder.take_disabled();
-    assert_eq!(told.len(), 1, "once");
-    let (endpoint, off, revision) = &told[0];
+    let disabled = fixture.recorder.take_disabled();
+    assert_eq!(disabled.len(), 1, "once");
+    let (endpoint, off, revision) = &disabled[0];
     assert_eq!((*endpoint, *revision), (fixture.endpoint, 2));
     assert_eq!((&off.reason, off.at), (&DisabledReason::Rule("too_often".into()), after(1)));
     assert_eq!((&off.by, off.waiting), (&Some(DisabledBy::Posthaste), WaitingWhenDisabled::Held));

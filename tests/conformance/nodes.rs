@@ -117,8 +117,8 @@ async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: TwoNodes) {
     assert_eq!(pair.fixture.permits.taken(), 0);
     let delivery = pair.fixture.delivery(id).await;
     assert_eq!((delivery.state, delivery.due, delivery.history_len), (DeliveryState::Pending, Some(NOW), 0));
-    let told = pair.other.recorder.take_waiting();
-    assert!(told.contains(&(pair.fixture.endpoint, NOW)), "{told:?}");
+    let waiting = pair.other.recorder.take_waiting();
+    assert!(waiting.contains(&(pair.fixture.endpoint, NOW)), "{waiting:?}");
     for (epoch, is_leased) in [(old, false), (new, true)] {
         let mut request = pair.fixture.refill_request(pair.fixture.endpoint, 0);
         request.permits.push(pair.fixture.permits.take_for_epoch(epoch));

@@ -123,7 +123,7 @@ pub(crate) async fn a_dead_delivery_has_one_notice_with_its_details(mut fixture:
 }
 
 pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut fixture: Fixture) {
-    for (then, told) in [(DueAction::Exhaust, 1), (DueAction::Expire, 0)] {
+    for (then, expected) in [(DueAction::Exhaust, 1), (DueAction::Expire, 0)] {
         let last = Verdict::Retry { due: after(60), then };
         let mut failed = attempt(OutcomeClass::Http, 503);
         failed.outcome.error = Some("HTTP 503".into());
@@ -132,7 +132,7 @@ pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut fi
         fixture.store().lease_due(vec![request], after(61)).await.unwrap();
         fixture.wait_until_idle().await;
         let notices = of_app(&fixture).await;
-        assert_eq!(notices.len(), 1, "{then:?} and {told}");
+        assert_eq!(notices.len(), 1, "{then:?} and {expected}");
         assert_eq!((notices[0].at, notices[0].details.last_error.as_deref()), (after(61), Some("HTTP 503")));
     }
 }

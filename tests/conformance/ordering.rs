@@ -247,9 +247,10 @@ pub(crate) async fn the_next_delivery_is_promoted_however_the_head_ends(mut fixt
         assert!(is_head(&fixture, ids[1]).await, "{way}");
         assert!(fixture.delivery(ids[2]).await.is_queued_behind(), "{way}");
         let is_disabled = way.ends_with("held") || way.ends_with("cancels");
-        let told = fixture.recorder.take_waiting().iter().any(|(endpoint, _)| *endpoint == fixture.endpoint);
+        let notified =
+            fixture.recorder.take_waiting().iter().any(|(endpoint, _)| *endpoint == fixture.endpoint);
         let is_leased = fixture.recorder.take_leased().iter().any(|leased| leased.delivery.id == ids[1]);
-        assert!(told || is_disabled || is_leased, "{way}: the engine must be notified");
+        assert!(notified || is_disabled || is_leased, "{way}: the engine must be notified");
         if let Some((listed, _)) = fixture.listed(ids[0]).await {
             assert_eq!(listed.delivery.ordering_key, None, "{way}");
             assert_eq!(listed.delivery.skipped_at.is_some(), way.ends_with("skipped"), "{way}");

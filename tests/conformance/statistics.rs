@@ -66,11 +66,11 @@ pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut fix
     }
     roll_up(&fixture, after(2)).await;
     let app = fixture.app;
-    for told in [
+    for totals in [
         last_hour(&fixture, Some(app), StatisticsSubject::Everything).await,
         last_hour(&fixture, None, StatisticsSubject::Everything).await,
     ] {
-        let counters = total(&told);
+        let counters = total(&totals);
         assert_eq!(
             (counters.events, counters.succeeded, counters.failed, counters.delivered, counters.dead),
             (4, 2, 2, 2, 1)
@@ -78,15 +78,15 @@ pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut fix
         let failures: Vec<_> =
             counters.failures().into_iter().map(|(ending, count)| (ending.name(), count)).collect();
         assert_eq!(failures, [("500".to_owned(), 2)]);
-        let [(endpoint, of_endpoint)] = &told.endpoints[..] else { panic!("{:?}", told.endpoints) };
+        let [(endpoint, of_endpoint)] = &totals.endpoints[..] else { panic!("{:?}", totals.endpoints) };
         assert_eq!((*endpoint, of_endpoint.attempts(), of_endpoint.failed), (fixture.endpoint, 4, 2));
-        let types: Vec<_> = told
+        let types: Vec<_> = totals
             .event_types
             .iter()
             .map(|(name, counters)| (&**name, counters.events, counters.failed))
             .collect();
         assert_eq!(types, [("order.paid", 3, 2), ("refund.made", 1, 0)], "the busiest first");
-        assert_eq!((told.backlog.waiting, told.backlog.oldest_due), (1, Some(after(60))));
+        assert_eq!((totals.backlog.waiting, totals.backlog.oldest_due), (1, Some(after(60))));
     }
     let of_endpoint = last_hour(&fixture, Some(app), StatisticsSubject::Endpoint(fixture.endpoint)).await;
     assert_eq!((total(&of_endpoint).events, total(&of_endpoint).attempts()), (0, 4));
@@ -108,9 +108,9 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut fixture: F
     fixture.one_in(DeliveryState::Cancelled).await;
     let counted = async |fixture: &Fixture| {
         roll_up(fixture, after(40)).await;
-        let told = last_hour(fixture, Some(fixture.app), StatisticsSubject::Everything).await;
-        assert_eq!(told.endpoints[0].1.dead, total(&told).dead, "by endpoint too");
-        let Counters { dead, dead_local, expired, failed, .. } = total(&told);
+        let totals = last_hour(fixture, Some(fixture.app), StatisticsSubject::Everything).await;
+        assert_eq!(totals.endpoints[0].1.dead, total(&totals).dead, "by endpoint too");
+        let Counters { dead, dead_local, expired, failed, .. } = total(&totals);
         (dead, dead_local, expired, failed)
     };
     assert_eq!(counted(&fixture).await, (4, 3, 1, 0));
@@ -135,16 +135,16 @@ pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its
     }
     for (first, last, wanted) in [(0, 10, 10), (1, 10, 9), (3, 5, 2), (9, 10, 1)] {
         let from = after(first * DAY + first * 3600);
-        let told = ask(
+        let totals = ask(
             &fixture,
             Some(fixture.app),
             StatisticsSubject::Everything,
             (from, after(last * DAY + last * 3600 - 3600)),
         )
         .await;
-        assert_eq!(told.endpoints[0].1.succeeded, wanted, "days {first} to {last}");
-        assert_eq!(total(&told).succeeded, wanted, "the series says the same");
-        assert_eq!(told.event_types.iter().map(|(_, counters)| counters.succeeded).sum::<u64>(), wanted);
+        assert_eq!(totals.endpoints[0].1.succeeded, wanted, "days {first} to {last}");
+        assert_eq!(total(&totals).succeeded, wanted, "the series says the same");
+        assert_eq!(totals.event_types.iter().map(|(_, counters)| counters.succeeded).sum::<u64>(), wanted);
     }
 }
 
@@ -163,8 +163,8 @@ pub(crate) async fn event_types_beyond_what_there_is_room_for_are_counted_togeth
         assert_eq!(counted(&fixture, "*").await, rest);
     }
     assert_eq!(counted(&fixture, "made.up.0").await, 2, "what has rows keeps them");
-    let told = last_hour(&fixture, Some(fixture.app), StatisticsSubject::Everything).await;
-    assert_eq!(total(&told).events, 206, "none is lost");
+    let totals = last_hour(&fixture, Some(fixture.app), StatisticsSubject::Everything).await;
+    assert_eq!(total(&totals).events, 206, "none is lost");
 }
 
 pub(crate) async fn what_is_gone_is_not_told_and_still_counts_for_all(mut fixture: Fixture) {
@@ -172,8 +172,11 @@ pub(crate) async fn what_is_gone_is_not_told_and_still_counts_for_all(mut fixtur
     roll_up(&fixture, after(2)).await;
     assert!(fixture.store().remove_app(fixture.app, None).await.unwrap());
     while fixture.store().purge_deleted_apps().await.unwrap() {}
-    let told = last_hour(&fixture, Some(fixture.app), StatisticsSubject::Everything).await;
-    assert_eq!((total(&told), told.event_types.len(), told.endpoints.len()), (Counters::default(), 0, 0));
+    let totals = last_hour(&fixture, Some(fixture.app), StatisticsSubject::Everything).await;
+    assert_eq!(
+        (total(&totals), totals.event_types.len(), totals.endpoints.len()),
+        (Counters::default(), 0, 0)
+    );
     assert_eq!(total(&last_hour(&fixture, None, StatisticsSubject::Everything).await).dead, 1);
 }
 

@@ -112,7 +112,7 @@ impl Permits for RecordingPermits {
 
 struct SecondNode {
     service: Arc<Service>,
-    told: Arc<ChangesStore>,
+    changes_store: Arc<ChangesStore>,
     node_state: Arc<NodeLease>,
     config_cache: Arc<ConfigCache>,
     hands: Arc<RecordingPermits>,
@@ -128,11 +128,12 @@ impl Drop for SecondNode {
 impl SecondNode {
     async fn start(fixture: &Fixture) -> Self {
         let (node_state, config_cache) = (Arc::<NodeLease>::default(), Arc::<ConfigCache>::default());
-        let told = Arc::new(ChangesStore { store: fixture.store.clone(), changes: Mutex::default() });
+        let changes_store =
+            Arc::new(ChangesStore { store: fixture.store.clone(), changes: Mutex::default() });
         let builder = NodeBuilder {
             config_cache: config_cache.clone(),
             store: fixture.store.clone(),
-            cluster: told.clone(),
+            cluster: changes_store.clone(),
             node_state: node_state.clone(),
             clock: fixture.clock.clone(),
             ids: IdGenerator::new(1, 0),
@@ -143,13 +144,13 @@ impl SecondNode {
         let following = service.clone();
         let following =
             tokio::spawn(async move { following.sync_config(&Notify::new()).await }).abort_handle();
-        Self { service, told, node_state, config_cache, hands, following }
+        Self { service, changes_store, node_state, config_cache, hands, following }
     }
 
     /// Makes these changes known and waits until they are followed, which takes up to a second.
     async fn apply(&self, fixture: &Fixture, changes: ConfigChanges) {
-        let version = self.told.changes.lock().unwrap().version + 1;
-        *self.told.changes.lock().unwrap() = ConfigChanges { version, ..changes };
+        let version = self.changes_store.changes.lock().unwrap().version + 1;
+        *self.changes_store.changes.lock().unwrap() = ConfigChanges { version, ..changes };
         fixture.pass(Duration::from_millis(500)).await;
         assert_eq!(self.node_state.config_version(), version, "others may rely on it");
     }

@@ -246,8 +246,8 @@ async fn start(
     service.load_config(None).await.unwrap();
     service.readiness().start_accepting();
     let engine = Engine { mail_settings: post, ..builder.engine(queues.clone(), events, receiver) };
-    let (stop, told) = Shutdown::new();
-    let engine = tokio::spawn(engine.run(told)).abort_handle();
+    let (stop, shutdown) = Shutdown::new();
+    let engine = tokio::spawn(engine.run(shutdown)).abort_handle();
     StartedProcess { service, store, queues, engine, stop, writer }
 }
 

@@ -102,11 +102,11 @@ async fn bastionary_is_warned_at_48_hours_and_disabled_at_72_to_the_instant() {
     fixture.publish().await;
     fixture.pass(Duration::from_secs(1)).await;
     assert_eq!(disabled(&fixture), Some(("failing".to_owned(), first.plus(HOUR * 72))));
-    let told = notices(&fixture);
-    let warning = told.iter().find(|(kind, ..)| *kind == NoticeKind::EndpointWarning).unwrap();
+    let notices = notices(&fixture);
+    let warning = notices.iter().find(|(kind, ..)| *kind == NoticeKind::EndpointWarning).unwrap();
     assert_eq!((warning.1, warning.2.since), (first.plus(HOUR * 48), Some(first)));
     assert_eq!(warning.2.disables_at, Some(first.plus(HOUR * 72)));
-    assert_eq!(told.last().unwrap().0, NoticeKind::EndpointDisabled);
+    assert_eq!(notices.last().unwrap().0, NoticeKind::EndpointDisabled);
     assert_eq!(fixture.delivery().await.state, DeliveryState::Held, "the one whose attempt it was");
     fixture.publish().await;
     let count = fixture.deliveries().await.len();
@@ -292,9 +292,9 @@ async fn a_410_makes_a_notice_that_names_the_receiver_as_its_cause() {
         let record = fixture.entry.endpoint("ep").unwrap().record.clone();
         let gone = record.disabled.unwrap();
         assert_eq!((gone.reason.name(), gone.by), ("gone", Some(DisabledBy::Receiver)), "{contract}");
-        let told = notices(&fixture);
+        let notices = notices(&fixture);
         assert_eq!(
-            (told[0].0, told[0].2.last_error.as_deref()),
+            (notices[0].0, notices[0].2.last_error.as_deref()),
             (NoticeKind::EndpointDisabled, Some("HTTP 410"))
         );
     }

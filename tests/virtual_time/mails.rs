@@ -176,7 +176,7 @@ async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundr
     for number in 0..499 {
         fixture.add_endpoint(&format!("flaps-{number}"), Some(overrides.clone())).await;
     }
-    let (mut mails, mut told) = (0, 0);
+    let (mut mails, mut mailed) = (0, 0);
     // Failing, healthy again, gone.
     for (does, events) in
         [(Behaviour::Answer(503), 10), (Behaviour::Answer(200), 3), (Behaviour::Answer(410), 1)]
@@ -188,11 +188,11 @@ async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundr
         }
         fixture.pass(Duration::from_mins(3)).await;
         let (_, last) = service.taken().last().cloned().unwrap();
-        let (before, now) = (told, mails_sent(&fixture));
+        let (before, now) = (mailed, mails_sent(&fixture));
         assert!(now - before >= 499, "{does:?}: a notice for each, {before} and {now}");
         assert!(service.taken().len() - mails <= 2, "{does:?}: the first at once, the others together");
         assert!(last.subject.contains("notices, the first: "), "{}", last.subject);
-        (mails, told) = (service.taken().len(), now);
+        (mails, mailed) = (service.taken().len(), now);
     }
     let unsent = "SELECT count(*) FROM notices WHERE email_state = 1 AND open_until IS NULL";
     assert_eq!(fixture.on_disk(|disk| disk.query_row(unsent, [], |row| row.get::<_, i64>(0)).unwrap()), 0);

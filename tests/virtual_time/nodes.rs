@@ -135,10 +135,10 @@ impl TwoNodes {
         service.readiness().start_accepting();
         let gate = NodeSendGate { node_state: node_state.clone(), clock: self.clock.clone(), delivery_store };
         let http_sender = NodeHttpSender { net: self.net.clone(), node_state: node_state.clone(), gate };
-        let (stop, told) = Shutdown::new();
+        let (stop, shutdown) = Shutdown::new();
         let engine = builder.engine(queues, events, Arc::new(http_sender));
         let engine = Engine { intervals: Intervals { health: SECOND, ..engine.intervals }, ..engine };
-        let engine = tokio::spawn(engine.run(told)).abort_handle();
+        let engine = tokio::spawn(engine.run(shutdown)).abort_handle();
         let follower = service.clone();
         let following =
             tokio::spawn(async move { follower.sync_config(&Notify::new()).await }).abort_handle();

@@ -81,17 +81,17 @@ async fn a_recovery_brings_each_retry_forward_once_and_the_history_says_why() {
     assert_eq!(probed, 3);
     fixture.set_behaviour(Behaviour::Answer(200));
     fixture.pass(Duration::from_mins(1)).await;
-    let mut told = Vec::new();
+    let mut notes_of = Vec::new();
     for delivery in deliveries(&fixture).await {
         assert_eq!(delivery.state, DeliveryState::Delivered);
-        told.push(fixture.notes(&delivery).await);
+        notes_of.push(fixture.notes(&delivery).await);
     }
-    let notes: Vec<String> = told.iter().flatten().flatten().cloned().collect();
+    let notes: Vec<String> = notes_of.iter().flatten().flatten().cloned().collect();
     let count = |start: &str| notes.iter().filter(|note| note.starts_with(start)).count();
     assert_eq!(count("a probe: the endpoint had failed 1"), probed + 1, "{notes:?}");
     assert_eq!(count("tried early: the endpoint answers again"), probed, "those that had hours to wait");
     assert_eq!(count("waited 1m"), 11 - probed - 1, "{notes:?}");
-    assert!(told.iter().all(|notes| notes[0].is_none()), "nothing on the happy path");
+    assert!(notes_of.iter().all(|notes| notes[0].is_none()), "nothing on the happy path");
     let before = fixture.seen().len();
     fixture.pass(HOUR * 48).await;
     assert_eq!(fixture.seen().len(), before);

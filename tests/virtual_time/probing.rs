@@ -66,11 +66,12 @@ async fn a_quiet_endpoint_is_probed_after_a_restart_too() {
     fixture.set_behaviour(Behaviour::Answer(200));
     fixture.pass(Duration::from_secs(5)).await;
     assert!(is_all_delivered(&fixture).await);
-    let mut told = 0;
+    let mut forwarded = 0;
     for delivery in fixture.deliveries().await {
-        told += count_notes(&fixture, &delivery, &format!("{AHEAD}was failing before the last start")).await;
+        forwarded +=
+            count_notes(&fixture, &delivery, &format!("{AHEAD}was failing before the last start")).await;
     }
-    assert_eq!(told, 1, "the others were brought forward");
+    assert_eq!(forwarded, 1, "the others were brought forward");
 }
 
 #[tokio::test(start_paused = true)]

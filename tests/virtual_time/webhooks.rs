@@ -35,13 +35,13 @@ async fn a_dead_letter_is_sent_once_to_endpoints_that_subscribe_to_it_by_name() 
     let notices =
         fixture.service.notices_of(&fixture.entry, NoticeQuery::default(), None, 50).await.unwrap().rows;
     assert_eq!(notices.len(), 2, "one for ep and one for others; dead operational webhooks make no notices");
-    let told = operational(&fixture);
-    let ids: std::collections::HashSet<_> = told.iter().map(|body| body["id"].as_str().unwrap()).collect();
-    assert_eq!(ids.len(), 2, "one event for each notice, whatever its attempts: {told:#?}");
-    let about: Vec<_> = told.iter().map(|body| body["data"]["endpoint_id"].as_str().unwrap()).collect();
+    let bodies = operational(&fixture);
+    let ids: std::collections::HashSet<_> = bodies.iter().map(|body| body["id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), 2, "one event for each notice, whatever its attempts: {bodies:#?}");
+    let about: Vec<_> = bodies.iter().map(|body| body["data"]["endpoint_id"].as_str().unwrap()).collect();
     assert!(about.contains(&"ep") && about.contains(&"others"), "{about:?}");
-    assert_eq!(told[0]["type"], "posthaste.delivery.dead");
-    assert_eq!(told[0]["data"]["reason"], "exhausted");
+    assert_eq!(bodies[0]["type"], "posthaste.delivery.dead");
+    assert_eq!(bodies[0]["data"]["reason"], "exhausted");
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,13 +52,13 @@ async fn a_backfill_brings_published_events_and_no_operational_webhooks() {
     fixture.pass(HOUR).await;
     fixture.set_behaviour(Behaviour::Answer(200));
     subscribe(&fixture, "late", &["*", "posthaste.*"]).await;
-    let told = operational(&fixture).len();
-    assert!(told > 0);
+    let bodies = operational(&fixture).len();
+    assert!(bodies > 0);
     let backfill = fixture.service.backfill_of(&fixture.entry, "late", &NewReplay::default()).unwrap();
     let begun = fixture.service.begin_replay(ADMIN, &fixture.entry, backfill).await.unwrap();
     assert_eq!(begun.replay.total, 1);
     fixture.pass(HOUR).await;
-    let of_late = operational(&fixture).split_off(told);
+    let of_late = operational(&fixture).split_off(bodies);
     let types: Vec<_> = of_late.iter().map(|body| body["type"].as_str().unwrap()).collect();
     assert!(types.iter().all(|name| *name == "posthaste.replay.finished"), "news alone: {types:?}");
 }

@@ -290,11 +290,11 @@ fn names(contract: &Contract) -> Vec<String> {
         named.extend(given.as_deref().map(|given| (own, given)));
     }
     named.retain(|(own, given)| own != given);
-    let told: Vec<_> = named.iter().map(|(own, given)| format!("{own} is `{given}`")).collect();
-    let mut said = vec![if told.is_empty() {
+    let text: Vec<_> = named.iter().map(|(own, given)| format!("{own} is `{given}`")).collect();
+    let mut said = vec![if text.is_empty() {
         "States have our names.".to_owned()
     } else {
-        format!("States: {}; the others have our names.", told.join(", "))
+        format!("States: {}; the others have our names.", text.join(", "))
     }];
     said.push(format!(
         "Ids: `{}_…` for events, `{}_…` for deliveries.",

@@ -67,9 +67,9 @@ mod tests {
 
     #[test]
     fn one_contract_is_shown_with_its_timeline_line_by_line() {
-        let told = one_contract(&fixtures::zerofee());
-        assert!(told.starts_with("zerofee: Payment events of a payment orchestrator (built in, "), "{told}");
-        assert!(told.contains("  T+2h36m   attempt 5\n"), "{told}");
-        assert!(told.ends_with("  T+10h36m  attempt 6\n  T+10h36m  dead, called `failed`\n"), "{told}");
+        let text = one_contract(&fixtures::zerofee());
+        assert!(text.starts_with("zerofee: Payment events of a payment orchestrator (built in, "), "{text}");
+        assert!(text.contains("  T+2h36m   attempt 5\n"), "{text}");
+        assert!(text.ends_with("  T+10h36m  attempt 6\n  T+10h36m  dead, called `failed`\n"), "{text}");
     }
 }

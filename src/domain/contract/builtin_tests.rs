@@ -192,17 +192,17 @@ fn dead_letters_ids_and_rendering() {
 #[test]
 fn names_of_states() {
     use crate::domain::delivery::{DeliveryState, EndReason};
-    let told = |contract: &Contract| {
-        let mut told: Vec<String> =
+    let text = |contract: &Contract| {
+        let mut text: Vec<String> =
             DeliveryState::ALL.iter().map(|state| contract.states.of(*state, None).to_owned()).collect();
         for reason in [EndReason::SerialisationFailed, EndReason::SigningFailed] {
-            told.push(contract.states.of(DeliveryState::Dead, Some(reason)).to_owned());
+            text.push(contract.states.of(DeliveryState::Dead, Some(reason)).to_owned());
         }
-        told.push(contract.states.skipped.clone());
-        told.join(" ")
+        text.push(contract.states.skipped.clone());
+        text.join(" ")
     };
     row(
-        told,
+        text,
         [
             "pending pending pending held delivered failed cancelled expired failed failed skipped",
             "pending pending pending held delivered dead cancelled expired dead dead skipped",

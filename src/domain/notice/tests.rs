@@ -141,16 +141,16 @@ fn a_dead_letter_notice_names_the_reason_and_internal_events_have_none() {
         (EndReason::SerialisationFailed, "its body could not be put together"),
         (EndReason::SigningFailed, "it could not be signed"),
     ] {
-        let told = dead_letter(&contract, &died(reason), &event("a.b"), None).unwrap();
-        assert!(told.details.text.contains(words), "{}", told.details.text);
-        assert_eq!(told.details.reason.as_deref(), Some(reason.name()));
+        let notice = dead_letter(&contract, &died(reason), &event("a.b"), None).unwrap();
+        assert!(notice.details.text.contains(words), "{}", notice.details.text);
+        assert_eq!(notice.details.reason.as_deref(), Some(reason.name()));
     }
     for own in ["webhook.test", "posthaste.delivery.dead"] {
         assert_eq!(dead(&contract, own), None, "{own}");
     }
     let long = "e".repeat(5000);
-    let told = dead_letter(&contract, &died(EndReason::Exhausted), &event("a.b"), Some(&long)).unwrap();
-    assert_eq!(told.details.last_error.unwrap().chars().count(), 500);
+    let notice = dead_letter(&contract, &died(EndReason::Exhausted), &event("a.b"), Some(&long)).unwrap();
+    assert_eq!(notice.details.last_error.unwrap().chars().count(), 500);
 }
 
 #[test]
@@ -233,10 +233,10 @@ fn a_digest_counts_by_endpoint_and_never_grows_beyond_its_limit() {
 fn webhook_data_of_a_notice_names_all_its_objects() {
     let app = app("A");
     let config_cache = config_cache(&app, "https://hooks.bakery.example/in");
-    let mut told = notice(NoticeKind::DeliveryDead, "It is dead.");
-    told.delivery = Some(DeliveryId::from_i64(51));
-    told.event = Some(EventRef::of(&event("order.paid")));
-    let data = webhook_data(&told, &app, &config_cache);
+    let mut notice = notice(NoticeKind::DeliveryDead, "It is dead.");
+    notice.delivery = Some(DeliveryId::from_i64(51));
+    notice.event = Some(EventRef::of(&event("order.paid")));
+    let data = webhook_data(&notice, &app, &config_cache);
     for (field, value) in [
         ("notice_id", NoticeId::from_i64(17).to_string()),
         ("app_id", "bakery".into()),
@@ -250,8 +250,11 @@ fn webhook_data_of_a_notice_names_all_its_objects() {
     ] {
         assert_eq!(data[field], value, "{field}");
     }
-    told.endpoint = Some(EndpointId::from_i64(99));
-    assert_eq!(webhook_data(&told, &app, &config_cache)["endpoint_id"], EndpointId::from_i64(99).to_string());
+    notice.endpoint = Some(EndpointId::from_i64(99));
+    assert_eq!(
+        webhook_data(&notice, &app, &config_cache)["endpoint_id"],
+        EndpointId::from_i64(99).to_string()
+    );
 }
 
 #[test]
@@ -272,10 +275,10 @@ proptest! {
     ) {
         let app = app(&name);
         let config_cache = config_cache(&app, &url);
-        let mut told = notice(NoticeKind::EndpointDegraded, &text);
-        told.details.last_error = Some(error);
+        let mut notice = notice(NoticeKind::EndpointDegraded, &text);
+        notice.details.last_error = Some(error);
         let renderer = EmailRenderer { app: &app, config_cache: &config_cache, public_url: None };
-        let email = renderer.render(&[told], "a@b.c".into(), NOW).unwrap();
+        let email = renderer.render(&[notice], "a@b.c".into(), NOW).unwrap();
         prop_assert!(!email.subject.contains(char::is_control), "{:?}", email.subject);
         prop_assert!(email.subject.chars().count() < 200);
         let plain = written(&self::app("A"), &[Notice {

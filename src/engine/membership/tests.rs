@@ -51,8 +51,8 @@ impl RunningNode {
             clock: cluster.clock.clone(),
             ids: ids.clone(),
         };
-        let (stop, told) = Shutdown::new();
-        let running = tokio::spawn(membership.run(told)).abort_handle();
+        let (stop, shutdown) = Shutdown::new();
+        let running = tokio::spawn(membership.run(shutdown)).abort_handle();
         Self { queues, link: door, ids, stop, running, _events: events }
     }
 

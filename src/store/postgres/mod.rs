@@ -117,24 +117,25 @@ impl PostgresStore {
         let server = Arc::new(Server::at(address)?);
         let (opened, is_open) = mpsc::channel();
         // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
-        let (to_write, told) = (server.clone(), commit_listener.clone());
-        let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, watch.clone(), told.clone()) {
-            Ok(OpenedNode { session, node, heartbeat, notify_sender }) => {
-                let _ = opened.send(Ok((node.clone(), heartbeat, notify_sender.clone())));
-                let writer = PostgresCommitLoop::new(
-                    to_write,
-                    session,
-                    node,
-                    queue.clone(),
-                    notify_sender,
-                    told.clone(),
-                );
-                GroupCommit::new(writer, queue, told, watch).run(window);
-            }
-            Err(error) => {
-                let _ = opened.send(Err(error));
-            }
-        };
+        let (to_write, listener) = (server.clone(), commit_listener.clone());
+        let write =
+            move |queue: Arc<CommandQueue>| match join_node(&to_write, watch.clone(), listener.clone()) {
+                Ok(OpenedNode { session, node, heartbeat, notify_sender }) => {
+                    let _ = opened.send(Ok((node.clone(), heartbeat, notify_sender.clone())));
+                    let writer = PostgresCommitLoop::new(
+                        to_write,
+                        session,
+                        node,
+                        queue.clone(),
+                        notify_sender,
+                        listener.clone(),
+                    );
+                    GroupCommit::new(writer, queue, listener, watch).run(window);
+                }
+                Err(error) => {
+                    let _ = opened.send(Err(error));
+                }
+            };
         let not_prepared = |why: String| PostgresOpenError::NotPrepared(why);
         let (queue, thread) =
             WriterThread::start(limits, write).map_err(|error| not_prepared(error.to_string()))?;

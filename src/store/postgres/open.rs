@@ -72,13 +72,13 @@ pub(super) fn open(
     server: &Server,
     writer_lease: &WriterLease,
 ) -> Result<(Session, WriterId), PostgresOpenError> {
-    let mut told = String::new();
+    let mut text = String::new();
     loop {
         match try_open(server, writer_lease) {
             Err(PostgresOpenError::Away(error)) => {
-                if told != error {
+                if text != error {
                     tracing::warn!(error, "the database cannot be used yet; it is tried until it can");
-                    told = error;
+                    text = error;
                 }
                 std::thread::sleep(RECONNECT_PAUSE);
             }

@@ -124,8 +124,8 @@ fn write(tx: &dyn Sql, app: AppId, endpoint: EndpointId, health: &Health) -> Res
             health.degraded_since,
             health.failing_since,
             health.healthy_since,
-            health.trouble_notice.map(|told| told.channel),
-            health.trouble_notice.map(|told| told.since),
+            health.trouble_notice.map(|notified| notified.channel),
+            health.trouble_notice.map(|notified| notified.since),
             health.paused.map(|paused| paused.until),
             health.paused.map(|paused| paused.status),
         ],
@@ -137,8 +137,13 @@ fn write(tx: &dyn Sql, app: AppId, endpoint: EndpointId, health: &Health) -> Res
 pub(super) fn reset(tx: &dyn Sql, app: AppId, endpoint: EndpointId, at: Timestamp) -> Result<()> {
     tx.lock_health(endpoint)?;
     // Channels that were notified of its trouble are also notified when it works again.
-    let told = read(tx, endpoint)?.and_then(|health| health.trouble_notice);
-    write(tx, app, endpoint, &Health { healthy_since: Some(at), trouble_notice: told, ..Health::default() })
+    let notified = read(tx, endpoint)?.and_then(|health| health.trouble_notice);
+    write(
+        tx,
+        app,
+        endpoint,
+        &Health { healthy_since: Some(at), trouble_notice: notified, ..Health::default() },
+    )
 }
 
 pub(super) fn delete_health(tx: &dyn Sql, endpoint: EndpointId) -> Result<()> {

@@ -117,7 +117,7 @@ fn by_endpoint(
         }
     }
     ranked.sort_unstable();
-    let told = ranked.into_iter().take(STATISTICS_ROWS_MAX).map(|(_, app, endpoint)| {
+    let counted = ranked.into_iter().take(STATISTICS_ROWS_MAX).map(|(_, app, endpoint)| {
         let mut counters = Counters::default();
         for piece in pieces {
             let rows = of_endpoint(connection, (app, endpoint), piece)?;
@@ -125,25 +125,25 @@ fn by_endpoint(
         }
         Ok((endpoint, counters))
     });
-    told.collect()
+    counted.collect()
 }
 
 /// Returns the busiest event types, by events and attempts; only the returned ones are read whole.
 fn by_type(connection: &dyn Sql, app: AppId, pieces: &[TimeRange]) -> Result<Vec<(String, Counters)>> {
-    let mut told: Vec<_> =
+    let mut counted: Vec<_> =
         busiest_types(connection, app, pieces)?.into_iter().map(|name| (name, Counters::default())).collect();
     let places: BTreeMap<String, usize> =
-        told.iter().enumerate().map(|(index, (name, _))| (name.clone(), index)).collect();
+        counted.iter().enumerate().map(|(index, (name, _))| (name.clone(), index)).collect();
     let sql = format!("SELECT {COUNTERS}, type {OF_TYPES}");
     for piece in pieces {
         connection.each(&sql, params![app, piece.resolution.seconds(), piece.from, piece.to], |row| {
             if let Some(index) = places.get(row.get::<&str>(COUNTERS_COLUMNS)?) {
-                told[*index].1.add(&read(row)?);
+                counted[*index].1.add(&read(row)?);
             }
             Ok(())
         })?;
     }
-    Ok(told)
+    Ok(counted)
 }
 
 fn busiest_types(connection: &dyn Sql, app: AppId, pieces: &[TimeRange]) -> Result<Vec<String>> {

@@ -120,8 +120,8 @@ impl SimNode {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
         let identity = NodeIdentity::first(epoch, slot);
         let pen = SimWriter { file: file.clone(), identity: identity.clone(), epoch, last: 0 };
-        let told = commit_listener.clone();
-        let write = move |queue| GroupCommit::new(pen, queue, told, watch).run(Duration::ZERO);
+        let listener = commit_listener.clone();
+        let write = move |queue| GroupCommit::new(pen, queue, listener, watch).run(Duration::ZERO);
         let (queue, thread) = WriterThread::start(limits, write)?;
         let thread = Arc::new(WriterShutdown(queue.clone(), thread));
         Ok(Self { queue, file: file.clone(), identity, commit_listener, thread })

@@ -9,8 +9,8 @@ async fn cli_with_events(server: &TestServer, count: usize) -> CommandLine {
     let cli = CommandLine::in_app(server, &app);
     let line = |n| format!("{{\"type\":\"order.paid\",\"id\":\"order-{n}\",\"data\":{n}}}\n");
     cli.write("events.jsonl", (0..count).map(line).collect::<String>());
-    let told = cli.text_of("publish --batch events.jsonl").await;
-    assert_eq!(told, format!("{count} published, 0 published before, 0 refused\n"));
+    let output = cli.text_of("publish --batch events.jsonl").await;
+    assert_eq!(output, format!("{count} published, 0 published before, 0 refused\n"));
     cli
 }
 

@@ -24,12 +24,12 @@ async fn a_profile_is_kept_for_its_owner_and_used_where_nothing_else_is_given() 
     let url = format!("http://{}", server.admin.address);
     let key = format!("{ADMIN_KEY}\n");
     let set = ["profile", "set", "default", "--server", &url, "--app", &app.id, "--key-stdin"];
-    let told = cli.run_with(&set, key.as_bytes()).await.ends(0);
-    assert_eq!(told, format!("kept profile default in {}\n", file.display()));
+    let output = cli.run_with(&set, key.as_bytes()).await.ends(0);
+    assert_eq!(output, format!("kept profile default in {}\n", file.display()));
     assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
     cli.json("endpoints list").await;
-    let told = cli.text_of("profile list").await;
-    assert!(told.contains("phk_blac…") && !told.contains(&ADMIN_KEY[..12]), "{told}");
+    let output = cli.text_of("profile list").await;
+    assert!(output.contains("phk_blac…") && !output.contains(&ADMIN_KEY[..12]), "{output}");
     assert!(!cli.json("profile list").await.to_string().contains(&ADMIN_KEY[..12]));
 
     cli.run_with(&["profile", "set", "broken", "--server", &url, "--key-stdin"], b"wrong-key-of-some-length")

@@ -190,8 +190,8 @@ async fn dead(cli: &CommandLine, count: usize) -> Vec<String> {
 }
 
 /// Whether the output has this value in this field, whatever the width of the names' column.
-fn shows(told: &str, field: &str, value: &str) -> bool {
-    told.lines().any(|line| line.split_whitespace().eq([field, value]))
+fn shows(output: &str, field: &str, value: &str) -> bool {
+    output.lines().any(|line| line.split_whitespace().eq([field, value]))
 }
 
 async fn deliveries(cli: &CommandLine, receiver: &TestReceiver) {
@@ -204,20 +204,21 @@ async fn deliveries(cli: &CommandLine, receiver: &TestReceiver) {
     let [one, two] = &dead(cli, 2).await[..] else { panic!("two") };
     let listed = cli.both("deliveries list --status dead,expired --endpoint-id broken", "HTTP 500").await;
     assert_eq!(listed["data"].as_array().unwrap().len(), 2);
-    let told = cli.text_of(&format!("deliveries get {one}")).await;
+    let output = cli.text_of(&format!("deliveries get {one}")).await;
     assert!(
-        told.contains("\nattempts\nNUMBER  STARTED AT") && told.matches(" 500          http ").count() == 2,
-        "{told}"
+        output.contains("\nattempts\nNUMBER  STARTED AT")
+            && output.matches(" 500          http ").count() == 2,
+        "{output}"
     );
     assert_eq!(cli.json(&format!("deliveries get {one}")).await["attempts"].as_array().unwrap().len(), 2);
 
-    let told = cli.run(&format!("deliveries retry {one} --wait")).await;
-    assert!(told.err.contains(&format!("{one} is dead (exhausted)")), "{}", told.err);
-    assert!(shows(&told.ends(1), "attempt_count", "3"));
+    let output = cli.run(&format!("deliveries retry {one} --wait")).await;
+    assert!(output.err.contains(&format!("{one} is dead (exhausted)")), "{}", output.err);
+    assert!(shows(&output.ends(1), "attempt_count", "3"));
     assert_eq!(cli.json_that_ends(&format!("deliveries retry {two} --wait"), 1).await["attempt_count"], 3);
     receiver.behave("/broken", Behaviour::Ok);
-    let told = cli.text_of(&format!("deliveries replay {one} --wait=20s")).await;
-    assert!(shows(&told, "status", "delivered"), "{told}");
+    let output = cli.text_of(&format!("deliveries replay {one} --wait=20s")).await;
+    assert!(shows(&output, "status", "delivered"), "{output}");
     assert_eq!(cli.json(&format!("deliveries replay {two} --wait")).await["status"], "delivered");
 
     let mut later = Vec::new();
@@ -225,8 +226,8 @@ async fn deliveries(cli: &CommandLine, receiver: &TestReceiver) {
         let published = cli.json(&format!("publish order.paid --id {id} --data 1 --deliver-at +1h")).await;
         later.push(text(&published["deliveries"][0]["id"]));
     }
-    let told = cli.text_of(&format!("deliveries cancel {}", later[0])).await;
-    assert!(shows(&told, "reason", "by_hand"), "{told}");
+    let output = cli.text_of(&format!("deliveries cancel {}", later[0])).await;
+    assert!(shows(&output, "reason", "by_hand"), "{output}");
     assert_eq!(cli.json(&format!("deliveries cancel {}", later[1])).await["status"], "cancelled");
     assert_eq!(
         cli.text_of(&format!("deliveries delete {} --yes", later[0])).await,
@@ -293,8 +294,8 @@ async fn notices(cli: &CommandLine) {
 }
 
 async fn statistics(cli: &CommandLine) {
-    let told = cli.both("stats show --from 1h", "order.paid").await;
-    assert_eq!(told["step_seconds"], 60);
+    let output = cli.both("stats show --from 1h", "order.paid").await;
+    assert_eq!(output["step_seconds"], 60);
     let everywhere = cli.json("stats show --every-app").await;
     assert_eq!(everywhere["step_seconds"], 3600, "{everywhere}");
 }
@@ -303,8 +304,8 @@ async fn portal_links(cli: &CommandLine) {
     let made = cli.json("portal-links create --expires-in 2h --read-only --theme name=Bakery").await;
     let id = text(&made["id"]);
     assert_eq!((&made["read_only"], &made["theme"]["name"]), (&json!(true), &json!("Bakery")));
-    let told = cli.text_of("portal-links create").await;
-    assert!(told.contains("/portal/key_") && told.contains("#key=pht_"), "{told}");
+    let output = cli.text_of("portal-links create").await;
+    assert!(output.contains("/portal/key_") && output.contains("#key=pht_"), "{output}");
     let listed = cli.both("portal-links list", &id).await;
     assert_eq!(listed["data"].as_array().unwrap().len(), 2);
     assert_eq!(

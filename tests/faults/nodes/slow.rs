@@ -38,9 +38,9 @@ async fn two_seconds_more_for_every_answer_make_three_nodes_slow_but_lose_nothin
         in_flight = in_flight.max(fixture.in_flight().await);
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let mut told = Vec::new();
+    let mut patient_answers = Vec::new();
     for patient in waiting {
-        told.push(patient.await.unwrap());
+        patient_answers.push(patient.await.unwrap());
     }
     let sent = fixture.receiver.receipts().len() - sent_so_far;
     let accepted = fixture.producers.sent().accepted.len() - accepted_so_far;
@@ -52,7 +52,7 @@ async fn two_seconds_more_for_every_answer_make_three_nodes_slow_but_lose_nothin
     report(format_args!(
         "three nodes, meanwhile: epochs_kept={kept} requests_sent={sent} events_accepted={accepted}"
     ));
-    must_be_honest(&told);
+    must_be_honest(&patient_answers);
     if !verdict.is_kept() {
         fixture.show_troubles();
     }
@@ -79,37 +79,37 @@ async fn publish_patiently(
     member: usize,
     until: Instant,
 ) -> PatientAnswers {
-    let mut told = PatientAnswers::default();
+    let mut patient_answers = PatientAnswers::default();
     while Instant::now() < until {
-        let id = format!("patient{member}x{}-0", told.answers.len() + told.unanswered);
+        let id = format!("patient{member}x{}-0", patient_answers.answers.len() + patient_answers.unanswered);
         let (event, begun) = (producers.event(&id, PLAIN), Instant::now());
         let Ok(answer) = client.try_publish("a", &event).await else {
-            told.unanswered += 1;
+            patient_answers.unanswered += 1;
             continue;
         };
         let took = begun.elapsed();
         let again_after = answer.header("retry-after").parse().unwrap_or_default();
         let noted = TestAnswer { headers: answer.headers.clone(), body: answer.body.clone(), ..answer };
         producers.sent().note(&id, Ok(noted));
-        told.answers.push((answer, took));
+        patient_answers.answers.push((answer, took));
         tokio::time::sleep(Duration::from_secs(again_after)).await;
     }
-    told
+    patient_answers
 }
 
 /// Asserts that each answer is either 202, or 503 with a Retry-After.
 #[track_caller]
-fn must_be_honest(told: &[PatientAnswers]) {
-    let answers = || told.iter().flat_map(|told| &told.answers);
+fn must_be_honest(patient_answers: &[PatientAnswers]) {
+    let answers = || patient_answers.iter().flat_map(|patient_answers| &patient_answers.answers);
     let accepted = answers().filter(|(answer, _)| answer.status == 202).count();
     let slowest = answers().map(|(_, took)| *took).max().unwrap_or_default();
     report(format_args!(
         "three nodes, 2 s more for every answer, to who waits: answered={} accepted={accepted} unanswered={} slowest={slowest:.1?}",
         answers().count(),
-        told.iter().map(|told| told.unanswered).sum::<usize>()
+        patient_answers.iter().map(|patient_answers| patient_answers.unanswered).sum::<usize>()
     ));
     assert_eq!(
-        told.iter().map(|told| told.unanswered).sum::<usize>(),
+        patient_answers.iter().map(|patient_answers| patient_answers.unanswered).sum::<usize>(),
         0,
         "every publish is answered in time"
     );

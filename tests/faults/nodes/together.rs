@@ -132,9 +132,9 @@ async fn changes_at_one_node_reach_clients_of_another(fixture: &ClusterFixture) 
     let begun = Instant::now();
     fixture.client(1).publish("a", &json!({ "type": "nothing.of_this", "data": 1 })).await;
     watching.wait_for_text("event: lagged").await;
-    let told = begun.elapsed();
-    report(format_args!("three nodes, told at another one after {told:?}"));
-    assert!(told < LIVE_UPDATE_LIMIT, "{told:?}");
+    let delay = begun.elapsed();
+    report(format_args!("three nodes, told at another one after {delay:?}"));
+    assert!(delay < LIVE_UPDATE_LIMIT, "{delay:?}");
 }
 
 /// A client of the event stream.
@@ -151,11 +151,11 @@ impl EventStreamClient {
     }
 
     async fn wait_for_text(&mut self, words: &str) {
-        let mut told = Vec::new();
+        let mut delay = Vec::new();
         wait_until("the live update comes", WAIT_LIMIT, async || {
-            let read = timeout(WAIT_LIMIT, self.0.read_buf(&mut told)).await.unwrap();
+            let read = timeout(WAIT_LIMIT, self.0.read_buf(&mut delay)).await.unwrap();
             assert!(read.unwrap() > 0, "it ended");
-            String::from_utf8_lossy(&told).contains(words)
+            String::from_utf8_lossy(&delay).contains(words)
         })
         .await;
     }

@@ -235,7 +235,7 @@ impl DeliveryFile<'_> {
 impl AttemptRow {
     /// Whether its note begins like this.
     pub(crate) fn has_note(&self, note: &str) -> bool {
-        self.note.as_ref().is_some_and(|told| told.starts_with(note))
+        self.note.as_ref().is_some_and(|text| text.starts_with(note))
     }
 }
 

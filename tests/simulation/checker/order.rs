@@ -164,12 +164,12 @@ impl<'a> OrderedDelivery<'a> {
             // They were published at the same time: one after the other, in whatever order.
             self.waited_for(other) || other.waited_for(self)
         };
-        let told = |member: &Self| {
+        let text = |member: &Self| {
             let OrderedDelivery { called_at, answered_at, over_at, posts, file, .. } = member;
             format!("{} {called_at}..{answered_at:?} over {over_at:?} {posts:?}", file.id)
         };
         (!is_right).then(|| {
-            let what = format!("out of order: {} and {}", told(self), told(other));
+            let what = format!("out of order: {} and {}", text(self), text(other));
             self.file.complain(Promise::Order, what)
         })
     }

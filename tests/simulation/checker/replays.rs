@@ -43,13 +43,13 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
         let asks = evidence.event_log.asks.iter();
         asks.filter(move |ask| ask.is_manual && ask.kind == ActionKind::Replay && said(&ask.said))
     };
-    let (told, unknown) = (
+    let (notified, unknown) = (
         wishes(|said| matches!(said, ActionAnswer::Made(_) | ActionAnswer::Done(_))).count(),
         wishes(|said| matches!(said, ActionAnswer::Unknown)).count(),
     );
     let notes = bulk_replays::notes(disk);
     let replayed: usize = rows.iter().map(|row| row.replayed).sum();
-    let expected = replayed + told..=replayed + told + unknown;
+    let expected = replayed + notified..=replayed + notified + unknown;
     if !expected.contains(&notes.len()) {
         let what =
             format!("{} were sent again, and the replays and people know of {expected:?}", notes.len());

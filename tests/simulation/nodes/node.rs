@@ -85,7 +85,7 @@ impl Node {
         env.state().node_states[number] = Some(node_state.clone());
         let writer: SharedNodeWriter = Arc::new(Mutex::new(Some(writer)));
         runtime.spawn(commit_loop(env.clone(), number, writer.clone(), notified));
-        let (stop, told) = Shutdown::new();
+        let (stop, shutdown) = Shutdown::new();
         let (office, has_ended) = (Arc::default(), Arc::<AtomicBool>::default());
         let seed = env.plan.seed ^ (life as u64) << 32;
         let boot = NodeStart {
@@ -103,7 +103,7 @@ impl Node {
             office: Arc::clone(&office),
             has_ended: has_ended.clone(),
         };
-        runtime.spawn(boot.run(events, told));
+        runtime.spawn(boot.run(events, shutdown));
         let started_at = (now, Instant::now(), drift);
         drop(entered);
         Some(Self { number, life, runtime, clock, queues, writer, office, stop, has_ended, started_at })

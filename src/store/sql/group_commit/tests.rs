@@ -93,40 +93,40 @@ fn after_silence(knows: impl IntoIterator<Item = Result<Option<i64>>>) -> (Group
     let limits = QueueLimits { events_max: 10, bytes_max: 1000 };
     let queue = Arc::new(CommandQueue::new(limits, Box::new(|| ())));
     let mut group_commit = GroupCommit::new(store, queue, Arc::new(NoListener), Arc::new(NoListener));
-    let told = push(&group_commit);
+    let calls = push(&group_commit);
     assert_eq!(group_commit.next(), CommitResult::Failed);
-    (group_commit, told)
+    (group_commit, calls)
 }
 
 fn push(group_commit: &GroupCommit<Scripted>) -> Calls {
-    let told = Calls::default();
-    group_commit.queue.push(Box::new(RecordingCommand(told.clone())));
-    told
+    let calls = Calls::default();
+    group_commit.queue.push(Box::new(RecordingCommand(calls.clone())));
+    calls
 }
 
-fn calls(told: &Calls) -> Vec<&'static str> {
-    told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+fn calls(calls: &Calls) -> Vec<&'static str> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 #[test]
 fn a_batch_in_doubt_that_is_stored_is_completed_and_not_written_again() {
-    let (mut group_commit, told) = after_silence([Ok(Some(0))]);
-    assert_eq!(calls(&told), ["in doubt"]);
+    let (mut group_commit, calls) = after_silence([Ok(Some(0))]);
+    assert_eq!(calls(&calls), ["in doubt"]);
     assert_eq!(group_commit.next(), CommitResult::Committed(1));
-    assert_eq!(calls(&told), ["in doubt", "stored"]);
+    assert_eq!(calls(&calls), ["in doubt", "stored"]);
     assert_eq!((group_commit.next(), group_commit.store.given), (CommitResult::Nothing, vec![1]));
 }
 
 #[test]
 fn a_batch_in_doubt_that_is_not_stored_is_written_again() {
-    let (mut group_commit, told) = after_silence([Ok(None)]);
+    let (mut group_commit, calls) = after_silence([Ok(None)]);
     assert_eq!(group_commit.next(), CommitResult::Committed(1));
-    assert_eq!((calls(&told), group_commit.store.given), (vec!["in doubt", "stored"], vec![1, 1]));
+    assert_eq!((calls(&calls), group_commit.store.given), (vec!["in doubt", "stored"], vec![1, 1]));
 }
 
 #[test]
 fn no_batch_is_written_while_one_is_in_doubt_and_waiting_callers_get_an_error() {
-    let (mut group_commit, told) = after_silence([Err(silence()), Err(silence()), Ok(Some(0))]);
+    let (mut group_commit, calls) = after_silence([Err(silence()), Err(silence()), Ok(Some(0))]);
     let next = push(&group_commit);
     assert_eq!(group_commit.next(), CommitResult::Failed);
     assert_eq!((calls(&next), &group_commit.store.given), (vec!["not stored"], &vec![1]));
@@ -134,15 +134,15 @@ fn no_batch_is_written_while_one_is_in_doubt_and_waiting_callers_get_an_error() 
     assert_eq!(group_commit.next(), CommitResult::Failed);
     assert_eq!(calls(&last), ["not stored"]);
     assert_eq!(group_commit.next(), CommitResult::Committed(1));
-    assert_eq!(calls(&told).last(), Some(&"stored"));
+    assert_eq!(calls(&calls).last(), Some(&"stored"));
     let free = push(&group_commit);
     assert_eq!((group_commit.next(), calls(&free)), (CommitResult::Committed(1), vec!["stored"]));
 }
 
 #[test]
 fn a_batch_whose_fate_cannot_be_known_counts_as_not_stored() {
-    let (mut group_commit, told) = after_silence([Err(Error::Fenced("another node took over"))]);
+    let (mut group_commit, calls) = after_silence([Err(Error::Fenced("another node took over"))]);
     assert_eq!(group_commit.next(), CommitResult::Failed);
-    assert_eq!(calls(&told), ["in doubt", "not stored"]);
+    assert_eq!(calls(&calls), ["in doubt", "not stored"]);
     assert_eq!((group_commit.next(), group_commit.store.given), (CommitResult::Nothing, vec![1]));
 }
