@@ -276,7 +276,7 @@ pub(super) async fn get_app_stats(
     uri: Uri,
 ) -> ApiResult {
     let query = Query::read_without_paging(&uri, &["from", "to", "endpoint_id", "event_type"])?;
-    let asked = statistics_query(&query)?;
-    let is_of_endpoint = asked.endpoint.is_some();
-    response::ok(&StatsView::of(api.service.statistics_of(&entry, asked).await?, is_of_endpoint))
+    let search = statistics_query(&query)?;
+    let is_of_endpoint = search.endpoint.is_some();
+    response::ok(&StatsView::of(api.service.statistics_of(&entry, search).await?, is_of_endpoint))
 }

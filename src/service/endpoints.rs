@@ -334,8 +334,8 @@ impl Service {
         patch.contract.apply(&mut settings.contract);
         if !patch.overrides.is_absent() {
             let (name, layers) = (Self::contract_name(app, settings), Self::layers(app, settings));
-            let asked = patch.overrides.value().cloned();
-            settings.overrides = self.contracts.allowed_overrides(name, layers, asked, caller)?;
+            let requested = patch.overrides.value().cloned();
+            settings.overrides = self.contracts.allowed_overrides(name, layers, requested, caller)?;
         }
         patch.payload_version.apply(&mut settings.payload_version);
         patch.max_in_flight.apply(&mut settings.max_in_flight);

@@ -179,15 +179,14 @@ impl DeliveryStore for LiveUpdateStore {
         now: Timestamp,
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ActionResult> {
-        self.publish_after(
-            self.shared.delivery_store.act(app, delivery, ask, now, entry),
-            |asked| match asked {
+        self.publish_after(self.shared.delivery_store.act(app, delivery, ask, now, entry), |answer| {
+            match answer {
                 ActionResult::Done(delivery) | ActionResult::Made(delivery) => {
                     vec![LiveUpdate::delivery(delivery)]
                 }
                 ActionResult::Deleted | ActionResult::Refused(_) | ActionResult::Absent => Vec::new(),
-            },
-        )
+            }
+        })
     }
 
     fn start_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {

@@ -16,9 +16,9 @@ async fn a_retry_is_one_extra_attempt_and_leaves_the_schedule_unchanged() {
     let id = app.deliver().await;
     let before = app.until_is(&id, "retrying").await;
     assert!(before["next_attempt_at"].is_string(), "{before}");
-    let asked = app.act(&format!("/deliveries/{id}/retry")).await.is(202);
+    let requested = app.act(&format!("/deliveries/{id}/retry")).await.is(202);
     assert_eq!(
-        (&asked["id"], &asked["status"], &asked["next_attempt_at"]),
+        (&requested["id"], &requested["status"], &requested["next_attempt_at"]),
         (&json!(id), &json!("pending"), &Value::Null)
     );
     let after = app.until(&id, "back", |one| one["attempt_count"] == 2 && one["status"] == "retrying").await;
@@ -59,12 +59,12 @@ async fn a_replay_of_a_dead_letter_is_the_same_delivery_on_a_fresh_schedule() {
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let id = app.deliver().await;
     app.until_is(&id, "dead").await;
-    let asked = app.act(&format!("/dead-letters/{id}/replay")).await.is(202);
+    let requested = app.act(&format!("/dead-letters/{id}/replay")).await.is(202);
     assert_eq!(
-        (&asked["id"], &asked["status"], &asked["reason"]),
+        (&requested["id"], &requested["status"], &requested["reason"]),
         (&json!(id), &json!("pending"), &Value::Null)
     );
-    assert_eq!((&asked["finished_at"], &asked["replay_of"]), (&Value::Null, &Value::Null));
+    assert_eq!((&requested["finished_at"], &requested["replay_of"]), (&Value::Null, &Value::Null));
     let dead = app.until(&id, "dead again", |one| one["attempt_count"] == 6 && one["status"] == "dead").await;
     assert_eq!(
         pluck(dead["attempts"].as_array().unwrap(), "number"),
@@ -89,9 +89,9 @@ async fn a_replay_of_a_delivered_one_makes_a_new_delivery_and_leaves_the_old_alo
     let published = app.publish("x").await;
     let first = text(&published["deliveries"][0]["id"]);
     let before = app.until_is(&first, "delivered").await;
-    let asked = app.act(&format!("/deliveries/{first}/replay")).await.is(202);
-    let second = text(&asked["id"]);
-    assert_eq!((&asked["replay_of"], &asked["event_id"]), (&json!(first), &published["id"]));
+    let requested = app.act(&format!("/deliveries/{first}/replay")).await.is(202);
+    let second = text(&requested["id"]);
+    assert_eq!((&requested["replay_of"], &requested["event_id"]), (&json!(first), &published["id"]));
     assert_ne!(first, second);
     let again = app.until_is(&second, "delivered").await;
     assert_eq!((&again["attempt_count"], &again["attempts"][0]["number"]), (&json!(1), &json!(1)));

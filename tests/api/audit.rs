@@ -156,8 +156,8 @@ async fn change_deliveries(book: &mut AuditCounter, app: &TestApp, bad: &TestRec
     let dead = publish("dies", "dead").await;
     let one = format!("{IN_APP}/deliveries/{{delivery}}");
     for (action, word) in [("retry", "delivery.retried"), ("replay", "delivery.replayed")] {
-        let asked = app.act(&format!("/deliveries/{dead}/{action}")).await;
-        book.left_entry(&format!("POST {one}/{action}"), &asked, word, &dead).await;
+        let requested = app.act(&format!("/deliveries/{dead}/{action}")).await;
+        book.left_entry(&format!("POST {one}/{action}"), &requested, word, &dead).await;
         app.until_is(&dead, "dead").await;
     }
     let dead_letter = format!("{IN_APP}/dead-letters/{{delivery}}");

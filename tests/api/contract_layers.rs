@@ -116,8 +116,8 @@ async fn an_app_s_overrides_are_the_operator_s_and_are_checked_against_every_end
     );
     let kept = app.get("").await.is(200);
     assert_eq!(kept["overrides"], json!({ "retry": { "waits": ["1s"] } }), "nothing was changed");
-    let asked = json!({ "url": "http://127.0.0.1:9/", "overrides": { "retry": { "waits": ["2s"] } } });
-    own.post("/endpoints", &asked).await.is(201);
+    let body = json!({ "url": "http://127.0.0.1:9/", "overrides": { "retry": { "waits": ["2s"] } } });
+    own.post("/endpoints", &body).await.is(201);
 }
 
 #[tokio::test]

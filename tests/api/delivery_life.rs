@@ -201,13 +201,13 @@ async fn retry_after_can_lengthen_a_wait_up_to_the_longest_of_the_schedule() {
     let server = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = server.app().await;
-    for (asked, wait_s) in [("30", 30), ("3600", 600), ("0", 5), ("nonsense", 5)] {
-        receiver.behave(HOOK, reply(429, &format!("retry-after: {asked}\r\n"), ""));
+    for (requested, wait_s) in [("30", 30), ("3600", 600), ("0", 5), ("nonsense", 5)] {
+        receiver.behave(HOOK, reply(429, &format!("retry-after: {requested}\r\n"), ""));
         let overrides = json!({ "retry": { "waits": ["5s", "10m"], "jitter": "none" }, "timeout": "1s" });
         let endpoint = app.endpoint(&receiver.url(HOOK), json!({ "overrides": overrides })).await;
         let retrying = app.until_is(&app.deliver().await, "retrying").await;
         let wait = at(&retrying["next_attempt_at"]).duration_since(at(&attempts(&retrying)[0]["started_at"]));
-        assert!((wait_s..wait_s + 3).contains(&wait.as_secs()), "{asked}: {wait:?}");
+        assert!((wait_s..wait_s + 3).contains(&wait.as_secs()), "{requested}: {wait:?}");
         app.delete(&format!("/endpoints/{endpoint}")).await.is(204);
     }
 }

@@ -13,9 +13,9 @@ async fn without_a_valid_key_the_answer_is_401_and_says_how() {
     let server = TestServer::start().await;
     let app = server.app().await;
     let nobody = server.with_key(None);
-    let asked = format!("Bearer {ADMIN_KEY}");
+    let requested = format!("Bearer {ADMIN_KEY}");
     let basic = format!("Basic {ADMIN_KEY}");
-    let longer = format!("{asked}x");
+    let longer = format!("{requested}x");
     let padded = format!("bearer  {ADMIN_KEY}");
     for wrong in [
         None,
@@ -25,7 +25,7 @@ async fn without_a_valid_key_the_answer_is_401_and_says_how() {
         Some(ADMIN_KEY),
         Some(&basic),
         Some(&longer),
-        Some(&asked[..asked.len() - 1]),
+        Some(&requested[..requested.len() - 1]),
     ] {
         let headers: Vec<(&str, &str)> = wrong.map(|value| ("authorization", value)).into_iter().collect();
         for (method, path) in [
@@ -42,7 +42,7 @@ async fn without_a_valid_key_the_answer_is_401_and_says_how() {
             );
         }
     }
-    for good in [&asked, &padded] {
+    for good in [&requested, &padded] {
         nobody.send("GET", "/v1/apps", &[("authorization", good)], None).await.is(200);
     }
 }

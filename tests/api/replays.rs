@@ -33,8 +33,8 @@ async fn dead_deliveries_are_counted_then_replayed_once_each() {
     let app = server.app().await;
     let endpoint = app.endpoint(&receiver.url(HOOK), json!({})).await;
     let ids = dead(&app, 5).await;
-    let asked = json!({ "endpoint_id": endpoint, "status": ["dead"], "dry_run": true });
-    let counted = app.post("/replays", &asked).await.is(200);
+    let body = json!({ "endpoint_id": endpoint, "status": ["dead"], "dry_run": true });
+    let counted = app.post("/replays", &body).await.is(200);
     assert_eq!(counted, json!({ "dry_run": true, "total": 5 }));
     assert_eq!(app.all("/replays").await, [] as [Value; 0], "a dry run leaves nothing behind");
 

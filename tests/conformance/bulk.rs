@@ -214,7 +214,7 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
             store.flush().await.unwrap();
         }
     }
-    let (mut asked, mut filled, mut back) = (vec![], vec![], vec![]);
+    let (mut requested, mut filled, mut back) = (vec![], vec![], vec![]);
     let cancel = |play: &BulkCase, which: u8| {
         let delivery = play.deliveries[usize::from(which) % play.deliveries.len()];
         store.act(play.fixture.app, delivery, DeliveryAction::Cancel, after(90), None)
@@ -223,7 +223,7 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
         let (what, which, how) = draw;
         let index = usize::from(which) % play.deliveries.len();
         match what % 8 {
-            5 => asked.push(cancel(&play, which)),
+            5 => requested.push(cancel(&play, which)),
             6 => {
                 // Up to three queues, or one of them several times.
                 let (queues, step) = (0..=usize::from(how / 4 % 3), usize::from(how >> 6));
@@ -248,7 +248,7 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
     }
     if !is_batch {
         for (_, which, _) in first.iter().filter(|draw| is_manual(**draw)) {
-            asked.push(cancel(&play, *which));
+            requested.push(cancel(&play, *which));
             store.flush().await.unwrap();
         }
     }
@@ -258,7 +258,7 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
     for answer in answers.into_iter().flatten() {
         writeln!(said, "{:?}", answer.await.unwrap()).unwrap();
     }
-    for answer in asked {
+    for answer in requested {
         writeln!(said, "{:?}", answer.await.unwrap()).unwrap();
     }
     for answer in filled {
@@ -289,16 +289,16 @@ async fn in_one_batch<T>(fixture: &mut Fixture, ask: impl FnOnce(&mut Fixture) -
     let (store, before) = (fixture.shared_store(), fixture.one_event());
     let blocking = store.accept(vec![before]);
     fixture.recorder.gate.wait_for_the_store();
-    let asked = ask(fixture);
+    let requested = ask(fixture);
     fixture.recorder.gate.open();
     blocking.await.unwrap();
-    asked
+    requested
 }
 
 async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut fixture: Fixture) {
     let [first, second] = [fixture.leased().await, fixture.leased().await];
     let (ended, store) = (first.delivery.id, fixture.shared_store());
-    let asked = in_one_batch(&mut fixture, |fixture| {
+    let requested = in_one_batch(&mut fixture, |fixture| {
         for leased in [first, second] {
             let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
             let (disable, health_sample, contract, ended_at) = (None, None, None, after(1));
@@ -308,9 +308,9 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut fixtur
         }
         store.act(fixture.app, ended, DeliveryAction::Cancel, after(2), None)
     });
-    let asked = asked.await.await.unwrap();
+    let requested = requested.await.await.unwrap();
     let refused = TransitionError::WrongState { state: DeliveryState::Delivered, verb: "cancelled" };
-    assert_eq!(asked, ActionResult::Refused(refused));
+    assert_eq!(requested, ActionResult::Refused(refused));
     assert_eq!(fixture.history(ended).await.len(), 1);
 }
 

@@ -223,8 +223,8 @@ pub(crate) async fn a_deleted_endpoint_keeps_its_uid_and_loses_its_secrets(mut f
     let change = EndpointRecord { revision: endpoint.revision + 1, ..endpoint.clone() };
     assert!(!fixture.store().change_endpoint(change, None).await.unwrap(), "it cannot come back");
     let unknown = EndpointId::from_i64(fixture.next_id());
-    let asked = vec![endpoint.id, unknown, fixture.endpoint];
-    let names = fixture.store().endpoint_names(asked).await.unwrap();
+    let requested = vec![endpoint.id, unknown, fixture.endpoint];
+    let names = fixture.store().endpoint_names(requested).await.unwrap();
     let deleted = EndpointLabel { id: endpoint.id, uid: "hook".into(), url: endpoint.settings.url };
     assert_eq!(names[0], deleted);
     assert_eq!(

@@ -285,9 +285,9 @@ impl Fixture {
     }
 
     pub(crate) async fn request(&self, delivery: DeliveryId, ask: DeliveryAction) -> ActionResult {
-        let asked = self.store().act(self.app, delivery, ask, NOW, None).await.unwrap();
+        let result = self.store().act(self.app, delivery, ask, NOW, None).await.unwrap();
         self.wait_until_idle().await;
-        asked
+        result
     }
 
     /// Makes a delivery of the fixture's endpoint in this state, and clears the recorded calls about it.

@@ -82,15 +82,15 @@ pub(crate) async fn a_manual_retry_is_due_at_once_and_announced(mut fixture: Fix
         [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired]
     {
         let id = fixture.one_in(state).await;
-        let ActionResult::Done(asked) = fixture.request(id, DeliveryAction::Retry).await else {
+        let ActionResult::Done(result) = fixture.request(id, DeliveryAction::Retry).await else {
             panic!("{state:?}")
         };
         assert_eq!(
-            (asked.state, asked.due, asked.next_attempt_at()),
+            (result.state, result.due, result.next_attempt_at()),
             (DeliveryState::Pending, Some(NOW), None)
         );
-        assert_eq!(asked.saved_state.map(|back| back.state), Some(state));
-        assert_eq!(fixture.delivery(id).await, asked, "as it is stored");
+        assert_eq!(result.saved_state.map(|back| back.state), Some(state));
+        assert_eq!(fixture.delivery(id).await, result, "as it is stored");
         assert_eq!(fixture.recorder.take_waiting(), [(fixture.endpoint, NOW)]);
         fixture.lease(id, NOW).await;
     }
@@ -179,8 +179,8 @@ pub(crate) async fn another_app_cannot_tell_that_a_delivery_exists(mut fixture: 
             DeliveryAction::Close,
             DeliveryAction::Delete,
         ] {
-            let asked = fixture.store().act(stranger, id, ask, NOW, None).await.unwrap();
-            assert_eq!(asked, ActionResult::Absent, "{ask:?} of {state:?}");
+            let result = fixture.store().act(stranger, id, ask, NOW, None).await.unwrap();
+            assert_eq!(result, ActionResult::Absent, "{ask:?} of {state:?}");
             assert_eq!(fixture.request(unknown, ask).await, ActionResult::Absent);
         }
         assert_eq!(fixture.delivery(id).await, before);

@@ -38,12 +38,12 @@ fn a_wrong_password_is_refused_at_once_and_never_shown() {
     ] {
         drop(open(&address).unwrap_or_else(|error| panic!("{address}: {error}")));
     }
-    let asked = "password authentication failed for user";
+    let requested = "password authentication failed for user";
     for (address, why) in [
-        (at("tenant:wrong-hunter3", ""), asked),
-        (at("tenant:wrong-hunter3", "?sslmode=disable"), asked),
-        (at("nobody:wrong-hunter3", ""), asked),
-        (socket("&password=wrong-hunter3"), asked),
+        (at("tenant:wrong-hunter3", ""), requested),
+        (at("tenant:wrong-hunter3", "?sslmode=disable"), requested),
+        (at("nobody:wrong-hunter3", ""), requested),
+        (socket("&password=wrong-hunter3"), requested),
         (at("tenant", ""), "password"),
         (socket(""), "password"),
     ] {

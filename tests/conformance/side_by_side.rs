@@ -58,8 +58,8 @@ async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: T
     held.until_waiting(2).await;
     held.release().await;
     taking.await.unwrap().unwrap();
-    let asked = cancelling.await.unwrap().unwrap();
-    assert!(matches!(asked, ActionResult::Refused(_)), "{asked:?}");
+    let result = cancelling.await.unwrap().unwrap();
+    assert!(matches!(result, ActionResult::Refused(_)), "{result:?}");
     pair.other.quiet().await;
     assert_eq!(pair.other.recorder.take_leased().len(), 1);
     assert_eq!(pair.fixture.delivery(id).await.state, DeliveryState::InFlight);

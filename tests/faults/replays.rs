@@ -110,8 +110,8 @@ async fn cancelled(client: &TestClient, receiver: &TestReceiver, count: usize, p
         client.post("/v1/apps/a/events/batch", &json!({ "events": events })).await.expect(200);
     }
     client.post("/v1/apps/a/endpoints/e/enable", &json!({})).await.expect(200);
-    let asked = json!({ "endpoint_id": "e", "status": ["cancelled"], "per_second": per_second });
-    let replay = client.post("/v1/apps/a/replays", &asked).await.expect(201);
+    let body = json!({ "endpoint_id": "e", "status": ["cancelled"], "per_second": per_second });
+    let replay = client.post("/v1/apps/a/replays", &body).await.expect(201);
     assert_eq!(replay["total"], count);
     format!("/v1/apps/a/replays/{}", replay["id"].as_str().unwrap())
 }

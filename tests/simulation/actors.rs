@@ -154,13 +154,13 @@ pub(crate) async fn act(env: Arc<SimulationEnv>, plan: ActionPlan) {
             count => event_log.known[plan.pick as usize % count],
         }
     };
-    let asked = match plan.kind {
+    let requested = match plan.kind {
         ActionKind::Retry => RequestedAction::Retry,
         ActionKind::Replay => RequestedAction::Replay,
         ActionKind::Cancel => RequestedAction::Cancel,
         ActionKind::Close | ActionKind::Test => RequestedAction::Close,
     };
-    let answer = office.service.act_on_delivery(ADMIN, &entry, &delivery.to_string(), asked).await;
+    let answer = office.service.act_on_delivery(ADMIN, &entry, &delivery.to_string(), requested).await;
     let said = match answer {
         Ok(shown) if shown.delivery.id == delivery => ActionAnswer::Done(shown.delivery),
         Ok(shown) => ActionAnswer::Made(shown.delivery),

@@ -77,12 +77,12 @@ async fn standard_tries_every_refusal_again_but_410_which_disables_the_endpoint(
 
 #[tokio::test(start_paused = true)]
 async fn standard_honours_retry_after_up_to_its_longest_wait() {
-    for (asked, waited) in [(600, 600), (2 * 24 * 3600, 24 * 3600_u64)] {
-        let fixture = Fixture::new("standard", Behaviour::AnswerLater(503, asked)).await;
+    for (requested, waited) in [(600, 600), (2 * 24 * 3600, 24 * 3600_u64)] {
+        let fixture = Fixture::new("standard", Behaviour::AnswerLater(503, requested)).await;
         fixture.publish().await;
         fixture.pass(Duration::from_secs(waited - 1)).await;
-        assert_eq!(fixture.seen().len(), 1, "asked for {asked} s");
+        assert_eq!(fixture.seen().len(), 1, "asked for {requested} s");
         fixture.pass(Duration::from_secs(2)).await;
-        assert_eq!(fixture.seen().len(), 2, "asked for {asked} s");
+        assert_eq!(fixture.seen().len(), 2, "asked for {requested} s");
     }
 }

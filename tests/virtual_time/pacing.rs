@@ -131,11 +131,11 @@ async fn a_429_pauses_the_whole_queue_for_as_long_as_it_says_but_not_manual_deli
     let all = deliveries(&fixture).await;
     let why = fixture.service.delay_reason(&all[1]).unwrap();
     assert!(why.starts_with("the endpoint asked for a pause (429) until 20"), "{why}");
-    let asked = fixture
+    let requested = fixture
         .service
         .act_on_delivery(ADMIN, &fixture.entry, &all[0].id.to_string(), RequestedAction::Retry)
         .await;
-    assert_eq!(fixture.service.delay_reason(&asked.unwrap().delivery), None);
+    assert_eq!(fixture.service.delay_reason(&requested.unwrap().delivery), None);
     fixture.service.send_test(&fixture.entry, "ep").await.unwrap();
     fixture.pass(Duration::from_secs(1)).await;
     assert_eq!(since(&fixture, begun, 1), [2000, 2000], "a retry and a test by hand pass");

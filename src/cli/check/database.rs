@@ -15,8 +15,8 @@ const STORE_CHECK: &str = "store";
 
 pub(super) async fn check_database(settings: &Settings, address: &DatabaseAddress) -> Vec<CheckLine> {
     let (done, is_done) = oneshot::channel();
-    let asked = address.clone();
-    std::thread::spawn(move || drop(done.send(postgres::probe(&asked))));
+    let requested = address.clone();
+    std::thread::spawn(move || drop(done.send(postgres::probe(&requested))));
     let said = |words: &str| format!("{address}: {words}");
     let DatabaseInfo { found, missing: lacks, encrypted } = match is_done.await {
         Ok(Ok(look)) => look,

@@ -31,9 +31,9 @@ const CONFIRM_ABOVE: u64 = 1000;
 pub(super) async fn execute(entry: &'static CommandEntry, given: ArgMatches) -> anyhow::Result<ExitCode> {
     let app = entry.has_app_flag().then(|| given.get_one::<String>("app").cloned()).flatten();
     let settings = load_client(ServerFlags::from_arg_matches(&given)?.client_flags(app))?;
-    let asked =
+    let requested =
         Execution { entry, given: &given, settings: &settings, client: ServerClient::new(&settings)? };
-    asked.execute().await
+    requested.execute().await
 }
 
 struct Execution<'a> {

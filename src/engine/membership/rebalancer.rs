@@ -75,13 +75,13 @@ impl<'a> Rebalancer<'a> {
     async fn confirm_ownership(&mut self, view: &ClusterView) -> Result<(), StoreError> {
         let shared = self.shared;
         let known_to_all = self.others(view).map(|node| node.config_version).min().unwrap_or(i64::MAX);
-        let asked: Vec<EndpointId> = {
+        let requested: Vec<EndpointId> = {
             let doubts = shared.unconfirmed();
             let confirmed = doubts.iter().filter(|(_, version)| **version <= known_to_all);
             confirmed.map(|(endpoint, _)| *endpoint).collect()
         };
         let epoch = shared.node_state().epoch();
-        for some in asked.chunks(CONFIRMATIONS_MAX) {
+        for some in requested.chunks(CONFIRMATIONS_MAX) {
             let elsewhere = shared.cluster_store.in_flight_elsewhere(some.to_vec()).await?;
             if shared.node_state().epoch() != epoch {
                 return Ok(());

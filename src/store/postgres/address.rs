@@ -237,7 +237,7 @@ impl OwnParameters {
                 name == "localhost" || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
             }
         };
-        let asked = match self.sslmode.as_deref() {
+        let mode = match self.sslmode.as_deref() {
             Some("disable") => Security::Plain,
             Some("prefer") => Security::IfOffered,
             Some("require") => Security::Encrypted,
@@ -249,10 +249,10 @@ impl OwnParameters {
             None if hosts.iter().all(is_here) && self.sslrootcert.is_none() => Security::IfOffered,
             None => Security::Verified(self.sslrootcert.clone()),
         };
-        if self.sslrootcert.is_some() && !matches!(asked, Security::Verified(_)) {
+        if self.sslrootcert.is_some() && !matches!(mode, Security::Verified(_)) {
             return Err(DatabaseAddressError::InVain);
         }
-        Ok(if hosts.iter().all(is_socket) { Security::Plain } else { asked })
+        Ok(if hosts.iter().all(is_socket) { Security::Plain } else { mode })
     }
 }
 

@@ -85,9 +85,9 @@ impl<'a> Transaction<'a> {
         (tx.writer_id, tx.watermarks) = (Some(writer_id), Some(watermarks));
         let (opening, wanted) = (begin_sql(session, first)?, LockRequest::of(locks));
         let params = wanted.params();
-        let asked: Vec<_> =
+        let statements: Vec<_> =
             [Statement::Batch(&opening)].into_iter().chain(wanted.statements(&params)).collect();
-        let answers = tx.pipeline(&asked)?;
+        let answers = tx.pipeline(&statements)?;
         if let [_, .., taken] = &answers[..] {
             tx.held = RefCell::new(taken.read(|row| Ok((row.get(0)?, row.get(1)?)))?);
         }
@@ -153,10 +153,10 @@ impl<'a> Transaction<'a> {
             let error = Error::Wrong("a statement failed and its transaction went on".to_owned());
             return Err(Uncommitted::RolledBack(error));
         }
-        let asked: Vec<_> = last.iter().copied().chain([Statement::Batch("COMMIT")]).collect();
-        self.session.prepare(&asked).map_err(Uncommitted::RolledBack)?;
-        let answers = self.session.pipeline(&asked);
-        self.is_over = !matches!(&answers, Ok(answers) if answers.len() < asked.len());
+        let statements: Vec<_> = last.iter().copied().chain([Statement::Batch("COMMIT")]).collect();
+        self.session.prepare(&statements).map_err(Uncommitted::RolledBack)?;
+        let answers = self.session.pipeline(&statements);
+        self.is_over = !matches!(&answers, Ok(answers) if answers.len() < statements.len());
         let answers = answers.map_err(Uncommitted::InDoubt)?;
         let (is_sent, is_answered) = (self.is_over, answers.last().is_some_and(Result::is_ok));
         answers.into_iter().collect::<Result<_>>().map_err(|error| {
@@ -174,8 +174,8 @@ impl<'a> Transaction<'a> {
     }
 
     /// Runs all of these, one after the other, in one round trip.
-    pub(super) fn pipeline(&self, asked: &[Statement<'_>]) -> Result<Vec<StatementResult>> {
-        self.note_failure(self.session.pipeline(asked).and_then(|answers| answers.into_iter().collect()))
+    pub(super) fn pipeline(&self, statements: &[Statement<'_>]) -> Result<Vec<StatementResult>> {
+        self.note_failure(self.session.pipeline(statements).and_then(|answers| answers.into_iter().collect()))
     }
 
     /// Runs a statement that takes many rows and returns some.

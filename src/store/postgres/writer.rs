@@ -135,8 +135,8 @@ impl PostgresCommitLoop {
         let session = self.session()?;
         keep_write_settings(session)?;
         // Until it is sent, it cannot be in doubt.
-        let answer =
-            plain.run(writer_id, last, |asked| session.prepare(&[asked]).map(|_| session.run_one(asked)))?;
+        let answer = plain
+            .run(writer_id, last, |command| session.prepare(&[command]).map(|_| session.run_one(command)))?;
         match answer.and_then(|answer| single_statement_commit::stored(&answer)) {
             Ok(None) => Ok(None),
             Ok(Some(newest_notice)) => {

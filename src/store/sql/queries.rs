@@ -308,9 +308,9 @@ mod tests {
 
     /// Fills a page from rows with descending ids, of which every n-th matches; returns it with the sizes of the reads.
     fn filled(limit: u32, rows: i64, every: i64) -> (Page<i64>, Vec<u32>) {
-        let mut asked = Vec::new();
+        let mut reads = Vec::new();
         let page = fill(limit, Cursor { at: 0, id: rows }, |fitting, before, most| {
-            asked.push(most);
+            reads.push(most);
             for id in (0..before.id).rev().take(most as usize) {
                 if fitting.examine(Cursor { at: 0, id }, (id % every == 0).then_some(id)).is_break() {
                     break;
@@ -318,7 +318,7 @@ mod tests {
             }
             Ok(())
         });
-        (page.unwrap(), asked)
+        (page.unwrap(), reads)
     }
 
     #[test]
@@ -334,8 +334,8 @@ mod tests {
                 let is_full = fitting.len() >= limit;
                 let examined = if is_full { rows - fitting[limit - 1] } else { rows.min(10_000) };
                 let has_more = examined == 10_000 || (is_full && examined < rows);
-                let (page, asked) = filled(limit as u32, rows, every);
-                let named = format!("{limit} of {rows}, one of {every}: {asked:?}");
+                let (page, reads) = filled(limit as u32, rows, every);
+                let named = format!("{limit} of {rows}, one of {every}: {reads:?}");
                 assert_eq!(page.rows, expected, "{named}");
                 assert_eq!(page.next.map(|next| next.id), has_more.then_some(rows - examined), "{named}");
             }

@@ -161,8 +161,8 @@ async fn a_replay_whose_leader_is_killed_is_finished_by_the_other_node_and_repla
 
     let (leader, epoch) = pair.leader();
     let survivor = pair.client(leader + 1);
-    let asked = json!({ "endpoint_id": "e", "status": ["delivered"], "per_second": 50 });
-    let replay = survivor.post("/v1/apps/a/replays", &asked).await.expect(201);
+    let body = json!({ "endpoint_id": "e", "status": ["delivered"], "per_second": 50 });
+    let replay = survivor.post("/v1/apps/a/replays", &body).await.expect(201);
     let path = format!("/v1/apps/a/replays/{}", replay["id"].as_str().unwrap());
     let is_under_way = async || receiver.count_at("/e") > EVENTS + EVENTS / 4;
     wait_until("it is well under way", WAIT_LIMIT, is_under_way).await;

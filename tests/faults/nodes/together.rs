@@ -223,8 +223,8 @@ async fn one_id_is_one_event(fixture: &ClusterFixture) {
 async fn a_replay_runs_once(fixture: &ClusterFixture) {
     let pending = async || fixture.count("deliveries_open WHERE state < 4").await == 0;
     wait_until("everything is delivered", WAIT_LIMIT, pending).await;
-    let asked = json!({ "endpoint_id": "narrow", "status": ["delivered"], "per_second": 1000 });
-    let replay = fixture.client(2).post("/v1/apps/a/replays", &asked).await.expect(201);
+    let body = json!({ "endpoint_id": "narrow", "status": ["delivered"], "per_second": 1000 });
+    let replay = fixture.client(2).post("/v1/apps/a/replays", &body).await.expect(201);
     let path = format!("/v1/apps/a/replays/{}", replay["id"].as_str().unwrap());
     for member in 0..3 {
         let client = fixture.client(member);

@@ -76,8 +76,8 @@ fn has_failed(post: &SeenRequest) -> bool {
 /// contract.
 fn throttled_for(post: &SeenRequest, contract: &Contract) -> i64 {
     let longest = contract.retry.waits.iter().max().map_or(0, |wait| wait.as_millis() as i64);
-    let asked = post.retry_after.map_or(0, |seconds| (i64::from(seconds) * SECOND).min(longest));
-    asked.max(THROTTLED_MAX)
+    let requested = post.retry_after.map_or(0, |seconds| (i64::from(seconds) * SECOND).min(longest));
+    requested.max(THROTTLED_MAX)
 }
 
 fn merged(mut spans: Vec<(i64, i64)>) -> Vec<(i64, i64)> {

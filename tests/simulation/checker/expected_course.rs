@@ -336,10 +336,10 @@ impl Course<'_> {
         self.expected.retry_index += 1;
         match (wait, contract.retry.final_wait) {
             (Some(wait), _) => {
-                let asked = self.asked_wait(post);
+                let requested = self.requested_wait(post);
                 let window = spread(wait.as_millis() as i64, contract.retry.jitter);
                 self.wait(
-                    Window { from: end + window.from.max(asked), to: end + window.to.max(asked) },
+                    Window { from: end + window.from.max(requested), to: end + window.to.max(requested) },
                     DueAction::Attempt,
                 );
             }
@@ -349,7 +349,7 @@ impl Course<'_> {
     }
 
     /// Returns the wait that the receiver asked for, as far as the contract honours it.
-    fn asked_wait(&self, post: &SeenRequest) -> i64 {
+    fn requested_wait(&self, post: &SeenRequest) -> i64 {
         let contract = &self.receiver.contract;
         let honours = contract.pacing == Pacing::Adaptive && contract.retry.retry_after == RetryAfter::Honour;
         let longest = contract.retry.waits.iter().max().map_or(0, |wait| wait.as_millis() as i64);

@@ -36,7 +36,7 @@ struct PendingCall {
     at: i64,
     node: usize,
     /// Since when an answer is awaited, and of which process.
-    asked: Option<(i64, usize)>,
+    requested: Option<(i64, usize)>,
     can_ask_again: bool,
     is_done: bool,
 }
@@ -71,7 +71,7 @@ impl Producers {
         let plan = &env.plan;
         let mut wishes = Vec::new();
         let mut wish = |request, at, node, can_ask_again| {
-            wishes.push(PendingCall { request, at, node, asked: None, can_ask_again, is_done: false });
+            wishes.push(PendingCall { request, at, node, requested: None, can_ask_again, is_done: false });
         };
         for (number, event) in plan.events.iter().enumerate() {
             wish(ClientCall::Publish(number), event.at, event.node, event.id.is_some());
@@ -98,12 +98,12 @@ impl Producers {
             if wish.is_done || now < wish.at {
                 continue;
             }
-            if let Some((since, life)) = wish.asked {
+            if let Some((since, life)) = wish.requested {
                 let is_dead = !nodes.iter().flatten().any(|node| node.life == life);
                 if !is_dead && now < since + CALL_TIMEOUT_MS {
                     continue;
                 }
-                (wish.asked, wish.is_done) = (None, !wish.can_ask_again);
+                (wish.requested, wish.is_done) = (None, !wish.can_ask_again);
                 wish.node += 1;
             }
             let (request, node) = (wish.request, nodes[wish.node % nodes.len()]);
@@ -114,7 +114,7 @@ impl Producers {
                 (wish.node, wish.at) = (wish.node + 1, now + CALL_PAUSE_MS);
                 continue;
             };
-            wish.asked = Some((now, node.life));
+            wish.requested = Some((now, node.life));
             if let ClientCall::Publish(plan) = request {
                 self.published[plan].asked_at.get_or_insert(now);
             }
@@ -127,7 +127,7 @@ impl Producers {
         let reply = std::mem::take(&mut *self.answers.lock().unwrap());
         for (number, life, said) in reply {
             let wish = &mut self.wishes[number];
-            let is_awaited = wish.asked.is_some_and(|(_, asked)| asked == life);
+            let is_awaited = wish.requested.is_some_and(|(_, requested)| requested == life);
             match said {
                 CallAnswer::Done(event) => {
                     wish.is_done = true;
@@ -136,7 +136,7 @@ impl Producers {
                     }
                 }
                 CallAnswer::NotNow if is_awaited => {
-                    (wish.asked, wish.node, wish.at) = (None, wish.node + 1, now + CALL_PAUSE_MS);
+                    (wish.requested, wish.node, wish.at) = (None, wish.node + 1, now + CALL_PAUSE_MS);
                 }
                 CallAnswer::NotNow => {}
                 CallAnswer::Refused(why) => {

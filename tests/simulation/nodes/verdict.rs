@@ -255,7 +255,7 @@ fn out_of_order(env: &NodesEnv, sends: &[SentRequest], published: &[Published]) 
                 let is_later = earlier
                     .answered_at
                     .zip(later.asked_at)
-                    .is_some_and(|(answered, asked)| answered <= asked);
+                    .is_some_and(|(answered, requested)| answered <= requested);
                 is_later && overtook < began
             };
             if let Some((later, second, _)) = line.iter().find(was_overtaken_by) {

@@ -177,7 +177,7 @@ pub(super) fn expected(before: &Delivery, happening: Transition, now: Timestamp)
         Retrying => switched(Retrying, availability),
         ended => (ended, back.reason),
     };
-    let asked = |availability: Availability| match availability {
+    let requested = |availability: Availability| match availability {
         Availability::Enabled => Some((Pending, None)),
         Availability::DisabledHold | Availability::DisabledCancel => Some((Held, None)),
         Availability::Deleted => None,
@@ -211,7 +211,7 @@ pub(super) fn expected(before: &Delivery, happening: Transition, now: Timestamp)
         (Transition::Release, Held) => Some((scheduled, None)),
         (Transition::Retry(availability), Retrying | Dead | Cancelled | Expired)
         | (Transition::Replay { availability, .. }, Dead | Cancelled | Expired)
-        | (Transition::ReplayAs(availability), Delivered) => asked(availability),
+        | (Transition::ReplayAs(availability), Delivered) => requested(availability),
         (Transition::Cancel, Pending | Retrying | Held) => Some((Cancelled, Some(EndReason::Manual))),
         (Transition::Outlive, Pending | Retrying | Held) => Some(match before.saved_state {
             Some(back) if back.state != Retrying => (back.state, back.reason),
