@@ -125,8 +125,8 @@ impl OperationalWebhooks {
     fn event(&self, notice: &Notice, entry: &CachedApp, data: Bytes, now: Timestamp) -> Option<NewEvent> {
         let event_type = notice.kind.event_type();
         let concerned: Vec<EndpointId> = notice.endpoints().collect();
-        let subscribers = entry.endpoints();
-        let mut subscribers = subscribers.matching(&event_type);
+        let index = entry.endpoints();
+        let mut subscribers = index.matching(&event_type);
         subscribers.retain(|endpoint| receives_deliveries(endpoint) && !concerned.contains(&endpoint.id()));
         if subscribers.is_empty() {
             return None;
