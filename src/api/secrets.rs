@@ -7,7 +7,7 @@ use super::{
     response::{self, ApiResult},
 };
 use crate::{
-    domain::{endpoint::Endpoint, signer::public_key, time::Timestamp},
+    domain::{endpoint::Endpoint, signing_keys::public_key, time::Timestamp},
     service::{Service, secrets::RotateSecret},
 };
 use axum::extract::State;
