@@ -63,7 +63,7 @@ impl Node {
         let clock = Arc::new(VirtualClock::starting_at(shown));
         let (config_cache, node_state) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
         let limits = EngineLimits {
-            deliveries_in_flight_max: env.plan.hands,
+            deliveries_in_flight_max: env.plan.permits,
             bytes_max: 1 << 20,
             in_flight_per_endpoint: 64,
             limits: SharedLimits::default(),
