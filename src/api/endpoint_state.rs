@@ -30,7 +30,7 @@ fields! {
 /// Whether to replay, or how.
 #[derive(Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
-#[schema(as = ReplayOption)]
+#[schema(as = ReplayAsked)]
 #[expect(dead_code, reason = "describes what `pace` reads")]
 enum ReplayOption {
     Whether(bool),

@@ -47,7 +47,7 @@ const LAGGED_EVENT: &str = "event: lagged\ndata: {\"kind\":\"lagged\"}\n\n";
 
 /// Something happened: look again.
 #[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = LiveUpdate, example = json!({
+#[schema(as = Hint, example = json!({
     "kind": "attempt", "app_id": "merchant-17", "event_id": "evt_01jd2s3c8g000", "delivery_id": "dlv_01jd2s3c8g001",
     "endpoint_id": "ep_01jd2s0a5g000", "state": "retrying",
 }))]
