@@ -47,6 +47,7 @@ struct EndpointHealthView {
     warned_at: Option<String>,
     /// When it will be switched off if nothing succeeds; later if there is trouble of our own meanwhile.
     #[schema(format = DateTime)]
+    #[serde(rename = "off_at")]
     disables_at: Option<String>,
     /// `1h`, `24h` and `72h`, up to now. The last two begin with a whole hour.
     windows: BTreeMap<&'static str, WindowView>,

@@ -225,7 +225,7 @@ async fn an_app_deleted_while_its_deliveries_are_in_flight_leaves_nothing_behind
     };
     let limit = 2 * WAIT_MAX;
     wait_until("its request is over", limit, async || receiver.open_at(HOOK) == 0).await;
-    let tables = ["apps", "endpoints", "events", "deliveries", "attempts", "purges"];
+    let tables = ["apps", "endpoints", "events", "deliveries", "attempts", "app_deletions"];
     wait_until("nothing is left", limit, async || tables.map(count) == [0; 6]).await;
     world.app().await.publish("x").await;
 }
