@@ -131,7 +131,9 @@ pub(super) fn assert_kept(before: &impl Tables, after: &impl Tables) {
         expected.push((new_table(&table).to_owned(), named));
     }
     let mut found = after.columns();
-    found.iter_mut().for_each(|(_, columns)| columns.sort());
+    for (_, columns) in &mut found {
+        columns.sort();
+    }
     found.sort();
     expected.sort();
     assert_eq!(found, expected, "the schema and the mapping differ");
