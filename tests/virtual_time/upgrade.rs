@@ -3,7 +3,7 @@
 
 use crate::{
     fixture::{Behaviour, Fixture, SeenRequest},
-    node_builder::{LIMITS, NoWatch, QUEUE},
+    node_builder::{ENGINE_LIMITS, NoWatch, QUEUE},
 };
 use bytes::Bytes;
 use posthaste::{
@@ -28,14 +28,15 @@ async fn upgraded() -> (TempDir, Fixture) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("posthaste.db");
     Connection::open(&path).unwrap().execute_batch(DUMP).unwrap();
-    let (queues, _events) = EndpointQueues::new(LIMITS, Arc::default(), Arc::new(NodeLease::single_node()));
+    let (queues, _events) =
+        EndpointQueues::new(ENGINE_LIMITS, Arc::default(), Arc::new(NodeLease::single_node()));
     drop(SqliteStore::open(&path, queues, Arc::new(NoWatch), QUEUE, Duration::ZERO).unwrap());
     let file = Connection::open(&path).unwrap();
     (folder, Fixture::on_file(file, "shop", AT, Behaviour::Answer(200)).await)
 }
 
-fn endpoint(stage: &Fixture, uid: &str) -> EndpointId {
-    stage.entry.endpoints().iter().find(|endpoint| endpoint.record.uid == uid).unwrap().id()
+fn endpoint(fixture: &Fixture, uid: &str) -> EndpointId {
+    fixture.entry.endpoints().iter().find(|endpoint| endpoint.record.uid == uid).unwrap().id()
 }
 
 fn header<'a>(request: &'a SeenRequest, name: &str) -> &'a str {
@@ -44,11 +45,12 @@ fn header<'a>(request: &'a SeenRequest, name: &str) -> &'a str {
 
 #[tokio::test(start_paused = true)]
 async fn what_waited_goes_out() {
-    let (_folder, stage) = upgraded().await;
-    let before = stage.deliveries().await;
-    let (off, gone, line) = (endpoint(&stage, "off"), endpoint(&stage, "gone"), endpoint(&stage, "line"));
-    stage.pass(Duration::from_hours(3)).await;
-    let after = stage.deliveries().await;
+    let (_folder, fixture) = upgraded().await;
+    let before = fixture.deliveries().await;
+    let (off, gone, line) =
+        (endpoint(&fixture, "off"), endpoint(&fixture, "gone"), endpoint(&fixture, "line"));
+    fixture.pass(Duration::from_hours(3)).await;
+    let after = fixture.deliveries().await;
     assert_eq!(after.len(), before.len());
     let mut went_out = 0;
     for (was, is) in before.iter().zip(&after) {
@@ -63,12 +65,12 @@ async fn what_waited_goes_out() {
         }
     }
     assert!(went_out >= 10, "{went_out}");
-    assert_eq!(stage.requests().len(), went_out);
+    assert_eq!(fixture.requests().len(), went_out);
 }
 
 #[tokio::test(start_paused = true)]
 async fn secrets_and_static_headers_are_those_that_the_receiver_knows() {
-    let (_folder, stage) = upgraded().await;
+    let (_folder, fixture) = upgraded().await;
     let new = PublishRequest {
         id: Some("new"),
         event_type: "order.paid",
@@ -78,14 +80,14 @@ async fn secrets_and_static_headers_are_those_that_the_receiver_knows() {
         deliver_at: None,
         idempotency_key: None,
     };
-    stage.service.publish(&stage.entry, new).await.unwrap();
-    stage.pass(Duration::from_mins(1)).await;
-    let full = endpoint(&stage, "full");
+    fixture.service.publish(&fixture.entry, new).await.unwrap();
+    fixture.pass(Duration::from_mins(1)).await;
+    let full = endpoint(&fixture, "full");
     let is_new = |seen: &SeenRequest| {
         seen.endpoint == full
             && serde_json::from_slice::<serde_json::Value>(&seen.body).unwrap()["data"]["total"] == 6
     };
-    let seen = stage.requests().into_iter().find(is_new).unwrap();
+    let seen = fixture.requests().into_iter().find(is_new).unwrap();
     let (id, at) = (header(&seen, "webhook-id"), header(&seen, "webhook-timestamp"));
     let signature = Webhook::new(SECRET).unwrap().sign(id, at.parse().unwrap(), &seen.body).unwrap();
     assert!(header(&seen, "webhook-signature").split(' ').any(|one| one == signature), "{:?}", seen.headers);
@@ -94,7 +96,7 @@ async fn secrets_and_static_headers_are_those_that_the_receiver_knows() {
 
 #[tokio::test(start_paused = true)]
 async fn an_id_that_was_published_before_is_known() {
-    let (_folder, stage) = upgraded().await;
+    let (_folder, fixture) = upgraded().await;
     let again = |data: &'static [u8]| PublishRequest {
         id: Some("paid-1"),
         event_type: "order.paid",
@@ -104,20 +106,20 @@ async fn an_id_that_was_published_before_is_known() {
         deliver_at: None,
         idempotency_key: None,
     };
-    let published = stage.service.publish(&stage.entry, again(br#"{"total": 5}"#)).await.unwrap();
+    let published = fixture.service.publish(&fixture.entry, again(br#"{"total": 5}"#)).await.unwrap();
     assert!(!published.is_new, "{published:?}");
-    let other = stage.service.publish(&stage.entry, again(br#"{"total": 6}"#)).await;
+    let other = fixture.service.publish(&fixture.entry, again(br#"{"total": 6}"#)).await;
     assert!(matches!(other, Err(Error::PublishedBefore { .. })), "{other:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_contract_of_the_past_is_an_error_that_names_it() {
-    let (_folder, stage) = upgraded().await;
-    let list = async || stage.service.deliveries(&stage.entry, DeliveryQuery::default(), None, 100).await;
+    let (_folder, fixture) = upgraded().await;
+    let list = async || fixture.service.deliveries(&fixture.entry, DeliveryQuery::default(), None, 100).await;
     let is_listed = list().await.unwrap().rows.iter().any(|row| row.delivery.state == DeliveryState::Dead);
     assert!(is_listed, "a dead delivery is listed with the contract that it died under");
     let damage = "UPDATE contracts SET document = replace(document, '\"dead_letters\"', '\"dead_mails\"')";
-    assert!(stage.on_disk(|file| file.execute(damage, [])).unwrap() > 1);
+    assert!(fixture.on_disk(|file| file.execute(damage, [])).unwrap() > 1);
     let refused = list().await.err().expect("it is an error").to_string();
     assert!(refused.contains("contract ") && refused.contains("dead_mails"), "{refused}");
 }
