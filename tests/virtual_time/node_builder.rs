@@ -53,7 +53,7 @@ pub(crate) struct NodeBuilder {
 }
 
 impl NodeBuilder {
-    pub(crate) fn service(&self, hands: Arc<dyn Permits>) -> Arc<Service> {
+    pub(crate) fn service(&self, permits: Arc<dyn Permits>) -> Arc<Service> {
         Arc::new(Service::new(ServiceDeps {
             config_cache: self.config_cache.clone(),
             delivery_store: self.store.clone(),
@@ -61,7 +61,7 @@ impl NodeBuilder {
             query_store: self.store.clone(),
             cluster_store: self.cluster.clone(),
             node_state: self.node_state.clone(),
-            permits: hands,
+            permits,
             clock: self.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(1)),
             ids: self.ids.clone(),
