@@ -1,5 +1,6 @@
 //! A file of the first version: opening it upgrades it with all its data, or leaves it unchanged.
 
+mod copies;
 mod names;
 
 use crate::{
