@@ -6,7 +6,8 @@ use super::{
     partitions,
     session::{Server, Session},
     sql::Transaction,
-    writer::{ANSWER_TIMEOUT, may_succeed_later},
+    transient_errors::may_succeed_later,
+    writer::ANSWER_TIMEOUT,
     writer_lease::WriterLease,
 };
 use crate::{

@@ -37,6 +37,7 @@ mod recent;
 mod replays;
 mod retention;
 mod retention_delete;
+mod retention_reader;
 mod retention_records;
 mod rollup;
 mod row;
