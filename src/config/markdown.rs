@@ -6,7 +6,7 @@ use std::fmt::Write;
 const INTRODUCTION: &str = "\
 # Configuration
 
-<!-- Made by `cargo run -- config-doc > docs/configuration.md`; change `src/config/keys.rs` instead. -->
+<!-- Made by `cargo run -- config-doc > docs/configuration.md`; change `src/config/settings.rs` instead. -->
 
 Every setting can be given in a TOML file, as an environment variable or as a flag of `posthaste serve` and
 `posthaste dev`. Each of these beats the one before it, and all of them beat the default. Names that do not exist and

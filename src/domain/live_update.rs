@@ -1,6 +1,6 @@
 //! Live updates: messages that an object has changed. They carry no content: a subscriber reads the new state itself.
 //!
-//! The store (`store/told.rs`) publishes them through this port; the server of the live-update stream implements it.
+//! The store (`store/live_updates.rs`) publishes them through this port; the server of the live-update stream implements it.
 
 use super::{
     delivery::{Delivery, DeliveryState},

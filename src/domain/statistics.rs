@@ -36,7 +36,7 @@ pub struct Counters {
     pub expired: u64,
     /// The total duration of all attempts.
     pub total_us: u64,
-    /// The number of attempts by duration: the buckets of `tally`, in microseconds.
+    /// The number of attempts by duration: the buckets of `metrics`, in microseconds.
     pub latency: BTreeMap<u8, u64>,
     /// The number of attempts by result.
     pub result_counts: BTreeMap<ResultCode, u64>,

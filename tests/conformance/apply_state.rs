@@ -12,7 +12,7 @@ use posthaste::{
     store::deliveries::{Accepted, AvailabilityChange, DeliveryAction},
 };
 
-/// Changes the endpoint's state and applies it page by page as the janitor does; returns the sizes of the pages.
+/// Changes the endpoint's state and applies it page by page as housekeeping does; returns the sizes of the pages.
 async fn apply_state_all(stage: &Fixture, settle: AvailabilityChange, most: usize) -> Vec<usize> {
     match settle {
         AvailabilityChange::Enabled { .. } => stage.set_availability(stage.endpoint, None).await,

@@ -35,7 +35,7 @@ pub(crate) struct DatabaseProxy {
     state: Arc<ProxyState>,
 }
 
-/// A writer's batch, from the statement that begins its transaction: its row in `ledger` is counted up to this
+/// A writer's batch, from the statement that begins its transaction: its row in `writer_batches` is counted up to this
 /// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WriterBatch {

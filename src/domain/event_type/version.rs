@@ -27,7 +27,7 @@ pub struct VersionDocument {
     pub description: Option<String>,
     #[serde(rename = "schema", default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<serde_json::Value>,
-    /// JavaScript; see `domain/script.rs`.
+    /// JavaScript; see `domain/payload_function.rs`.
     #[serde(rename = "function", default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
 }

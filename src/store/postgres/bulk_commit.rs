@@ -1,4 +1,4 @@
-//! Writes a batch in a few statements instead of some for each command. Simple commands (`sql/hot.rs`) are collected and
+//! Writes a batch in a few statements instead of some for each command. Simple commands (`sql/bulk_ops.rs`) are collected and
 //! written together; every other command is applied by itself, after the collected ones wherever it could see them.
 
 use super::{

@@ -1,5 +1,5 @@
 //! This process as a node of a database: its epoch, and how it takes over from others. Each step of a takeover is fenced by
-//! this node's own row in `ledger`, as writer 1.
+//! this node's own row in `writer_batches`, as writer 1.
 
 use super::{
     migrations::{self, is_busy},
@@ -144,7 +144,8 @@ impl NodeHandle {
         Transaction::run(session, epoch, |tx| takeover::delete_self(tx, tx.clock()?))
     }
 
-    /// Runs a step in a transaction that increments this node's second row in `ledger`; again after a conflict. Blocks.
+    /// Runs a step in a transaction that increments this node's second row in `writer_batches`; again after a conflict.
+    /// Blocks.
     fn fenced<T>(&self, run: &mut impl FnMut(&dyn Sql, Timestamp) -> Result<T>) -> Result<T> {
         let epoch = self.epoch();
         let fence = format!(

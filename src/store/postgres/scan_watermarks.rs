@@ -57,7 +57,7 @@ impl ScanWatermarks {
         self.lanes().get(&lane).filter(|floor| self.is_fresh(floor)).map(|floor| floor.due)
     }
 
-    /// Stores that no due delivery waits before this; `None`: nothing is due at all.
+    /// Records that a search found no due delivery before `due`, or none at all. A new watermark is set only after a slow search.
     pub(super) fn record(&self, lane: EndpointId, due: Option<Timestamp>) {
         let mut lanes = self.lanes();
         let since_us = lanes.get(&lane).filter(|floor| self.is_fresh(floor)).map(|floor| floor.since_us);

@@ -30,7 +30,7 @@ impl ExpectedState {
         }
     }
 
-    /// The `lane` that a row in flight must have; 0, and not compared, in other states.
+    /// Value of the column `queue` that a row in flight must have; 0, and not compared, in other states.
     pub(in crate::store) fn lane(self) -> i64 {
         match self {
             Self::State(_) => 0,
@@ -39,7 +39,7 @@ impl ExpectedState {
     }
 }
 
-/// Value of the column `lane`: the endpoint while waiting, minus the leasing node's epoch while in flight, else `None`. An
+/// Value of the column `queue`: the endpoint while waiting, minus the leasing node's epoch while in flight, else `None`. An
 /// embedded store has one process, whose epoch is 0.
 pub(in crate::store) fn lane(delivery: &Delivery, epoch: i64) -> Option<i64> {
     match delivery.state {
