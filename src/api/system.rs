@@ -179,7 +179,7 @@ struct EgressView {
 impl SystemView {
     fn of(system: SystemStatus) -> Self {
         let rotating = system.encryption.is_rotating();
-        let sealed =
+        let encrypted =
             system.encryption.secrets_by_key.into_iter().map(|(key, count)| SecretCountView { key, count });
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -187,7 +187,7 @@ impl SystemView {
             store: StoreView::of(system.node_info.store, system.store),
             encryption: EncryptionView {
                 key: system.encryption.key,
-                secrets_by_key: sealed.collect(),
+                secrets_by_key: encrypted.collect(),
                 rotating,
             },
             egress: EgressView {

@@ -21,20 +21,20 @@ const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) async fn open(
     settings: &Settings,
-    handover: Arc<dyn CommitListener>,
-    tally: &Arc<Metrics>,
+    commit_listener: Arc<dyn CommitListener>,
+    metrics: &Arc<Metrics>,
 ) -> anyhow::Result<Arc<dyn Store>> {
     let limits = QueueLimits { events_max: settings.accept_queue_max, bytes_max: settings.queued_bytes_max };
-    let watch = Arc::new(CommitStopwatch(tally.clone()));
+    let watch = Arc::new(CommitStopwatch(metrics.clone()));
     let window = settings.commit_window;
     match &settings.store {
         StoreLocation::Sqlite(path) => {
-            Ok(Arc::new(SqliteStore::open(path, handover, watch, limits, window)?))
+            Ok(Arc::new(SqliteStore::open(path, commit_listener, watch, limits, window)?))
         }
         StoreLocation::Postgres(address) => {
             must_have_keys(settings)?;
             let address = address.clone();
-            let open = move || PostgresStore::open(&address, handover, watch, limits, window);
+            let open = move || PostgresStore::open(&address, commit_listener, watch, limits, window);
             Ok(Arc::new(run_on_own_thread(open).await??))
         }
     }

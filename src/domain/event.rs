@@ -74,8 +74,8 @@ impl Payload {
 
     /// Whether both are the same payload of one event. Compares the version and the identity of the bytes, not their content.
     fn is_same_payload(&self, other: &Self) -> bool {
-        let place = |payload: &Self| payload.converted.as_ref().map(|data| data.as_ptr());
-        place(self) == place(other) && self.version == other.version
+        let address = |payload: &Self| payload.converted.as_ref().map(|data| data.as_ptr());
+        address(self) == address(other) && self.version == other.version
     }
 }
 

@@ -152,16 +152,16 @@ impl Engine {
         let mut was_told = false;
         loop {
             let found = async {
-                let lanes = self.cluster_store.find_queues().await?;
+                let queues = self.cluster_store.find_queues().await?;
                 let (cluster, every) = (self.cluster_store.clone(), self.intervals.health);
                 Ok((
-                    lanes,
+                    queues,
                     health::HealthWorker::begin(&self.delivery_worker, &self.queues, cluster, every).await?,
                 ))
             };
             match found.await {
-                Ok((lanes, health)) => {
-                    for (endpoint, due) in lanes {
+                Ok((queues, health)) => {
+                    for (endpoint, due) in queues {
                         self.queues.delivery_waiting(endpoint, due);
                     }
                     return Ok(Some(health));
@@ -185,81 +185,81 @@ impl Engine {
         self.queues.start(self.delivery_worker.clock.now());
         let Some(health) = self.load_state(&stop).await? else { return Ok(()) };
         let start = Timestamp::from_millis(0);
-        let steward = leader::LeaderRole {
+        let leader = leader::LeaderRole {
             node_state: self.queues.node_state().clone(),
             clock: self.delivery_worker.clock.clone(),
         };
         let (scheduler, replayer, notifier) =
-            (self.scheduler(), self.replayer(steward.clone()), self.notifier(steward.clone()));
-        let (courier, lanes) = (Arc::new(self.delivery_worker), self.queues);
-        let postman = notice_mailer::NoticeMailer::new(
-            &courier,
-            lanes.mail_notices.clone(),
+            (self.scheduler(), self.replayer(leader.clone()), self.notifier(leader.clone()));
+        let (delivery_worker, queues) = (Arc::new(self.delivery_worker), self.queues);
+        let mailer = notice_mailer::NoticeMailer::new(
+            &delivery_worker,
+            queues.mail_notices.clone(),
             self.mail_settings,
             self.intervals.notices,
-            steward.clone(),
+            leader.clone(),
         );
         let expiry = retention_worker::RetentionWorker {
-            config_cache: courier.config_cache.clone(),
-            delivery_store: courier.delivery_store.clone(),
+            config_cache: delivery_worker.config_cache.clone(),
+            delivery_store: delivery_worker.delivery_store.clone(),
             cluster_store: self.cluster_store.clone(),
-            clock: courier.clock.clone(),
-            metrics: courier.metrics.clone(),
+            clock: delivery_worker.clock.clone(),
+            metrics: delivery_worker.metrics.clone(),
             every: self.intervals.retention,
             scans: Vec::new(),
-            leader: steward.clone(),
+            leader: leader.clone(),
         };
         let recovery = retry_accelerator::RetryAccelerator {
             recovered: self.queue_events.recovered_endpoints,
-            delivery_store: courier.delivery_store.clone(),
-            clock: courier.clock.clone(),
+            delivery_store: delivery_worker.delivery_store.clone(),
+            clock: delivery_worker.clock.clone(),
             under_way: Vec::new(),
         };
-        let janitor = housekeeping::Housekeeping {
-            queues: lanes.clone(),
+        let housekeeping = housekeeping::Housekeeping {
+            queues: queues.clone(),
             changed_endpoints: self.queue_events.changed_endpoints,
-            config_cache: courier.config_cache.clone(),
-            delivery_store: courier.delivery_store.clone(),
+            config_cache: delivery_worker.config_cache.clone(),
+            delivery_store: delivery_worker.delivery_store.clone(),
             cluster_store: self.cluster_store,
             query_store: self.query_store,
-            clock: courier.clock.clone(),
-            metrics: courier.metrics.clone(),
+            clock: delivery_worker.clock.clone(),
+            metrics: delivery_worker.metrics.clone(),
             intervals: self.intervals,
-            http_sender: courier.http_sender.clone(),
+            http_sender: delivery_worker.http_sender.clone(),
             measure_at: start,
             count_at: start,
             purge_at: start,
-            key_uses_at: courier.clock.now().plus(self.intervals.key_uses),
+            key_uses_at: delivery_worker.clock.now().plus(self.intervals.key_uses),
             audit_removal_at: start,
             storage: self.storage,
             audit_retention: self.audit_retention,
-            leader: steward,
+            leader,
         };
-        let is_alone = lanes.node_state().is_single_node();
+        let is_alone = queues.node_state().is_single_node();
         let inspector = inspector::Inspector {
-            inspections_waiting: lanes.inspections.clone(),
-            delivery_worker: courier.clone(),
+            inspections_waiting: queues.inspections.clone(),
+            delivery_worker: delivery_worker.clone(),
             is_alone,
         };
         let mut dispatch = dispatcher::Dispatcher {
-            queues: lanes,
+            queues,
             ready: self.queue_events.ready,
-            delivery_worker: courier.clone(),
+            delivery_worker: delivery_worker.clone(),
             grace_period: self.grace_period,
         };
         tokio::join!(
             scheduler.run(stop.clone()),
-            janitor.run(stop.clone()),
+            housekeeping.run(stop.clone()),
             replayer.run(stop.clone()),
             inspector.run(stop.clone()),
             expiry.run(stop.clone()),
             health.run(stop.clone()),
-            postman.run(stop.clone()),
+            mailer.run(stop.clone()),
             notifier.run(stop.clone()),
             recovery.run(stop.clone()),
             dispatch.run(stop)
         );
-        drain(&courier, &dispatch).await
+        drain(&delivery_worker, &dispatch).await
     }
 
     fn scheduler(&self) -> scheduler::Scheduler {
@@ -274,7 +274,7 @@ impl Engine {
         }
     }
 
-    fn replayer(&self, steward: leader::LeaderRole) -> replayer::Replayer {
+    fn replayer(&self, leader: leader::LeaderRole) -> replayer::Replayer {
         replayer::Replayer {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
@@ -286,11 +286,11 @@ impl Engine {
             replays_changed: self.queues.replays.clone(),
             storage: self.storage.clone(),
             running: Vec::new(),
-            leader: steward,
+            leader,
         }
     }
 
-    fn notifier(&self, steward: leader::LeaderRole) -> operational_webhooks::OperationalWebhooks {
+    fn notifier(&self, leader: leader::LeaderRole) -> operational_webhooks::OperationalWebhooks {
         operational_webhooks::OperationalWebhooks {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
@@ -302,16 +302,19 @@ impl Engine {
             notices_waiting: self.queues.webhook_notices.clone(),
             operator_app: self.operator_app.clone(),
             every: self.intervals.notices,
-            leader: steward,
+            leader,
         }
     }
 }
 
 /// Waits until every permit has come back. An event that was on its way into the store during the stop may hold one without
 /// a worker: left alone, the next start would have to assume that it was sent.
-async fn drain(courier: &DeliveryWorker, dispatch: &dispatcher::Dispatcher) -> Result<(), StoreError> {
+async fn drain(
+    delivery_worker: &DeliveryWorker,
+    dispatch: &dispatcher::Dispatcher,
+) -> Result<(), StoreError> {
     for _ in 0..DRAIN_FLUSHES_MAX {
-        courier.delivery_store.flush().await?;
+        delivery_worker.delivery_store.flush().await?;
         dispatch.release_queued().await;
         if dispatch.queues.permits_out() == 0 {
             break;

@@ -37,7 +37,7 @@ use tokio::time::Instant;
 
 /// Sends requests to receivers. The engine uses only this trait, so that a simulation can replace the network.
 pub trait HttpSender: Send + Sync {
-    /// Makes one POST and returns its outcome. Ends within `request.timeout`; the only error is `NotSent`: this node may
+    /// Makes one POST and returns its outcome. Ends within `request.timeout`; the only error is `GateClosed`: this node may
     /// not send, and no byte went out.
     ///
     /// `OutcomeClass::StaleConnection` means: a kept-alive connection was lost before any byte of an answer. The caller
@@ -84,7 +84,7 @@ pub struct OutboundRequest {
 impl fmt::Debug for OutboundRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
-            .field("lane", &self.endpoint_id)
+            .field("endpoint_id", &self.endpoint_id)
             .field("target", &self.target)
             .field("body_bytes", &self.body.len())
             .field("timeout", &self.timeout)

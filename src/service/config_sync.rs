@@ -28,7 +28,7 @@ impl Service {
     pub async fn sync_config(&self, notify: &Notify) {
         loop {
             // Registered before the read, so that no notification is missed.
-            let rung = notify.notified();
+            let notified = notify.notified();
             let pause = match self.catch_up().await {
                 Ok(()) => CHANGES_POLL_INTERVAL,
                 Err(error) => {
@@ -38,7 +38,7 @@ impl Service {
             };
             tokio::select! {
                 biased;
-                () = rung => {}
+                () = notified => {}
                 () = self.clock.sleep_for(pause) => {}
             }
         }

@@ -175,10 +175,10 @@ impl Service {
         let made_from = missed.since.as_millis() - DELIVERY_LIFETIME_MAX.as_millis() as i64;
         let ended = NewReplay { from: Some(Timestamp::from_millis(made_from.max(0))), ..new.clone() };
         let mut replays = vec![self.build_replay(entry, deliveries, &ended)?];
-        if let (Some(off_at), PublishedWhileDisabled::None) =
+        if let (Some(disables_at), PublishedWhileDisabled::None) =
             (missed.disabled_at, endpoint.contract.off.published)
         {
-            let published = NewReplay { from: Some(off_at), ..new };
+            let published = NewReplay { from: Some(disables_at), ..new };
             replays.push(self.backfill_of(entry, &endpoint.record.uid, &published)?);
         }
         // Until the endpoint is enabled, more may be cancelled or published without a delivery. Delivered ones are not sent

@@ -153,7 +153,7 @@ pub trait ClusterStore: Send + Sync {
 
     /// Renews this node's lease, for another ten seconds from the time of the call. `None` if it was taken over: it has to
     /// join again.
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<ClusterView>>;
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<ClusterView>>;
 
     /// Takes over what the node of this epoch had in flight and frees its shards, if its lease is over and this node
     /// is steady. Returns the number of deliveries; `None` if that node lives or this one is not steady. The next takeover
@@ -179,7 +179,7 @@ pub trait ClusterStore: Send + Sync {
     fn find_queues(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>>;
 
     /// Returns those of these endpoint queues that hold something due.
-    fn queues_with_due(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>>;
+    fn queues_with_due(&self, queues: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>>;
 
     /// Removes a bounded number of rows that deleted apps left behind; `true` while there is more to do.
     fn purge_deleted_apps(&self) -> Reply<'_, bool>;
@@ -213,7 +213,7 @@ pub trait ClusterStore: Send + Sync {
 
     /// Adds the statistics that commits logged, a bounded part of them, and removes a few expired rows. Stores the
     /// outage-adjusted time where it may be needed.
-    fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RollupResult>;
+    fn roll_up(&self, adjusted_time: Duration, now: Timestamp) -> Reply<'_, RollupResult>;
 
     /// Reports the outage-adjusted time that this node has counted, and whether the outage is local. Returns the time of all
     /// nodes together, and whether one of them reported a local outage lately. The time never goes back.
@@ -224,5 +224,5 @@ pub trait ClusterStore: Send + Sync {
 
     /// Marks these endpoints degraded or healthy as their windows say, writes notices, and disables those whose events ended
     /// failed too often without an attempt. The engine is notified after the commit.
-    fn evaluate_health(&self, suspects: Vec<HealthCandidate>, now: Timestamp) -> Reply<'_, ()>;
+    fn evaluate_health(&self, candidates: Vec<HealthCandidate>, now: Timestamp) -> Reply<'_, ()>;
 }

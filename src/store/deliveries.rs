@@ -105,7 +105,7 @@ impl LeaseRequest {
         [&self.permits, &self.fresh_permits, &self.manual_permits]
             .into_iter()
             .flatten()
-            .all(|hand| hand.is_valid_for(epoch))
+            .all(|permit| permit.is_valid_for(epoch))
     }
 }
 
@@ -219,10 +219,10 @@ pub trait DeliveryStore: Send + Sync {
     /// Leases due deliveries of these endpoint queues, at most one per permit, oldest first, and passes them to the engine
     /// after the commit: manual ones, then the backlog and the fresh ones, as the permits say. A delivery whose final wait or
     /// age is over ends instead. For a probe a delivery is leased ahead of its time if none is due.
-    fn lease_due(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>>;
+    fn lease_due(&self, requests: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>>;
 
     /// Releases leased deliveries unattempted: due as they were.
-    fn release(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()>;
+    fn release(&self, leased: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()>;
 
     /// Makes retries due at once that wait for a later time although the endpoint answers again, the oldest first. Deliveries
     /// that wait for `deliver_at` or for their end, or were tried since, are left alone. Wakes the endpoint queue by the commit
@@ -296,7 +296,7 @@ pub trait DeliveryStore: Send + Sync {
 
     /// Returns the next mail to send: the notices of an app that go together. Promise: until it has ended it is returned
     /// again with the same notices, whatever is written meanwhile.
-    fn next_mail(&self, turn: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch>;
+    fn next_mail(&self, cursor: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch>;
 
     /// Stores the result of the mail whose first notice this is.
     fn finish_mail(&self, app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> Reply<'_, ()>;

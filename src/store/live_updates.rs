@@ -36,15 +36,15 @@ pub struct LiveUpdateStore {
 }
 
 struct Shared {
-    ledger: Arc<dyn DeliveryStore>,
+    delivery_store: Arc<dyn DeliveryStore>,
     watchers: Arc<dyn UpdateSink>,
     /// Updates for results that may not be durable yet. A task waits for the flush as long as there are any.
     recorded: Mutex<Vec<LiveUpdate>>,
 }
 
 impl LiveUpdateStore {
-    pub fn new(ledger: Arc<dyn DeliveryStore>, watchers: Arc<dyn UpdateSink>) -> Self {
-        Self { shared: Arc::new(Shared { ledger, watchers, recorded: Mutex::default() }) }
+    pub fn new(delivery_store: Arc<dyn DeliveryStore>, watchers: Arc<dyn UpdateSink>) -> Self {
+        Self { shared: Arc::new(Shared { delivery_store, watchers, recorded: Mutex::default() }) }
     }
 
     /// Returns the updates to publish for each of these events if it is new.
@@ -60,7 +60,7 @@ impl LiveUpdateStore {
     fn publish_after<'a, T: Send + 'a>(
         &'a self,
         answer: Reply<'a, T>,
-        hints: impl FnOnce(&T) -> Vec<LiveUpdate> + Send + 'a,
+        updates: impl FnOnce(&T) -> Vec<LiveUpdate> + Send + 'a,
     ) -> Reply<'a, T> {
         let watchers = &self.shared.watchers;
         if !watchers.has_subscribers() {
@@ -68,8 +68,8 @@ impl LiveUpdateStore {
         }
         Box::pin(async move {
             let answer = answer.await?;
-            for hint in hints(&answer) {
-                watchers.publish(hint);
+            for update in updates(&answer) {
+                watchers.publish(update);
             }
             Ok(answer)
         })
@@ -82,30 +82,30 @@ impl Shared {
     }
 
     /// Publishes the update once everything recorded so far is durable. One flush serves all that arrive meanwhile.
-    fn publish_when_durable(self: &Arc<Self>, hint: LiveUpdate) {
+    fn publish_when_durable(self: &Arc<Self>, update: LiveUpdate) {
         let mut recorded = self.recorded();
-        recorded.push(hint);
+        recorded.push(update);
         if recorded.len() > 1 {
             return;
         }
         drop(recorded);
         let shared = self.clone();
         tokio::spawn(async move {
-            let mut told = 0;
+            let mut published = 0;
             loop {
                 let so_far = {
                     let mut recorded = shared.recorded();
-                    recorded.drain(..told);
+                    recorded.drain(..published);
                     recorded.clone()
                 };
                 if so_far.is_empty() {
                     return;
                 }
                 // A closed or failing store has no new state to refetch; the update is harmless then.
-                let _ = shared.ledger.flush().await;
-                told = so_far.len();
-                for hint in so_far {
-                    shared.watchers.publish(hint);
+                let _ = shared.delivery_store.flush().await;
+                published = so_far.len();
+                for update in so_far {
+                    shared.watchers.publish(update);
                 }
             }
         });
@@ -123,48 +123,51 @@ fn update_of_result(record: &DeliveryResult) -> Option<LiveUpdate> {
 /// Live updates of a new event. A delivery with a permit is published later, by the commit listener.
 fn updates_of_new(new: &NewEvent) -> Vec<LiveUpdate> {
     let event = LiveUpdate::event(new.event.app, new.event.id);
-    let waiting = new.deliveries.iter().filter(|birth| birth.permit.is_none());
-    [event].into_iter().chain(waiting.map(|birth| LiveUpdate::delivery(&birth.delivery))).collect()
+    let waiting = new.deliveries.iter().filter(|new_delivery| new_delivery.permit.is_none());
+    [event]
+        .into_iter()
+        .chain(waiting.map(|new_delivery| LiveUpdate::delivery(&new_delivery.delivery)))
+        .collect()
 }
 
-fn updates_of_accepted(born: Vec<Vec<LiveUpdate>>, accepted: &[Accepted]) -> Vec<LiveUpdate> {
-    let new = born.into_iter().zip(accepted).filter(|(_, accepted)| **accepted == Accepted::New);
-    new.flat_map(|(hints, _)| hints).collect()
+fn updates_of_accepted(updates: Vec<Vec<LiveUpdate>>, accepted: &[Accepted]) -> Vec<LiveUpdate> {
+    let new = updates.into_iter().zip(accepted).filter(|(_, accepted)| **accepted == Accepted::New);
+    new.flat_map(|(updates, _)| updates).collect()
 }
 
 /// Forwards methods that need no live update.
 macro_rules! pass_on {
     ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {
         $(fn $name(&self, $($argument: $kind),*) -> Reply<'_, $answer> {
-            self.shared.ledger.$name($($argument),*)
+            self.shared.delivery_store.$name($($argument),*)
         })+
     };
 }
 
 impl DeliveryStore for LiveUpdateStore {
     fn can_record(&self) -> bool {
-        self.shared.ledger.can_record()
+        self.shared.delivery_store.can_record()
     }
 
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
-        let born = self.updates_of_events(&events);
-        self.publish_after(self.shared.ledger.accept(events), move |accepted| {
-            updates_of_accepted(born, accepted)
+        let updates = self.updates_of_events(&events);
+        self.publish_after(self.shared.delivery_store.accept(events), move |accepted| {
+            updates_of_accepted(updates, accepted)
         })
     }
 
     fn accept_inbox(&self, intake: InboxBatch) -> Reply<'_, Vec<Accepted>> {
-        let born = self.updates_of_events(intake.events.iter().map(|(_, new)| new));
-        self.publish_after(self.shared.ledger.accept_inbox(intake), move |accepted| {
-            updates_of_accepted(born, accepted)
+        let updates = self.updates_of_events(intake.events.iter().map(|(_, new)| new));
+        self.publish_after(self.shared.delivery_store.accept_inbox(intake), move |accepted| {
+            updates_of_accepted(updates, accepted)
         })
     }
 
     fn record_result(&self, record: DeliveryResult) {
-        let hint = if self.shared.watchers.has_subscribers() { update_of_result(&record) } else { None };
-        self.shared.ledger.record_result(record);
-        if let Some(hint) = hint {
-            self.shared.publish_when_durable(hint);
+        let update = if self.shared.watchers.has_subscribers() { update_of_result(&record) } else { None };
+        self.shared.delivery_store.record_result(record);
+        if let Some(update) = update {
+            self.shared.publish_when_durable(update);
         }
     }
 
@@ -176,21 +179,23 @@ impl DeliveryStore for LiveUpdateStore {
         now: Timestamp,
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ActionResult> {
-        self.publish_after(self.shared.ledger.act(app, delivery, ask, now, entry), |asked| match asked {
-            ActionResult::Done(delivery) | ActionResult::Made(delivery) => {
-                vec![LiveUpdate::delivery(delivery)]
+        self.publish_after(self.shared.delivery_store.act(app, delivery, ask, now, entry), |answer| {
+            match answer {
+                ActionResult::Done(delivery) | ActionResult::Made(delivery) => {
+                    vec![LiveUpdate::delivery(delivery)]
+                }
+                ActionResult::Deleted | ActionResult::Refused(_) | ActionResult::Absent => Vec::new(),
             }
-            ActionResult::Deleted | ActionResult::Refused(_) | ActionResult::Absent => Vec::new(),
         })
     }
 
     fn start_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
-        let hint = LiveUpdate::replay(&replay);
-        self.publish_after(self.shared.ledger.start_replay(replay, entry), move |()| vec![hint])
+        let update = LiveUpdate::replay(&replay);
+        self.publish_after(self.shared.delivery_store.start_replay(replay, entry), move |()| vec![update])
     }
 
     fn advance_replay(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
-        self.publish_after(self.shared.ledger.advance_replay(page, now), |replay| {
+        self.publish_after(self.shared.delivery_store.advance_replay(page, now), |replay| {
             replay.iter().map(LiveUpdate::replay).collect()
         })
     }
@@ -203,7 +208,7 @@ impl DeliveryStore for LiveUpdateStore {
         now: Timestamp,
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ReplayChanged> {
-        self.publish_after(self.shared.ledger.change_replay(app, replay, to, now, entry), |changed| {
+        self.publish_after(self.shared.delivery_store.change_replay(app, replay, to, now, entry), |changed| {
             match changed {
                 ReplayChanged::Done(replay) => vec![LiveUpdate::replay(replay)],
                 _ => Vec::new(),
@@ -212,8 +217,8 @@ impl DeliveryStore for LiveUpdateStore {
     }
 
     pass_on! {
-        fn lease_due(wants: Vec<LeaseRequest>, now: Timestamp) -> Vec<LeaseResult>;
-        fn release(carried: Vec<LeasedDelivery>, now: Timestamp) -> ();
+        fn lease_due(requests: Vec<LeaseRequest>, now: Timestamp) -> Vec<LeaseResult>;
+        fn release(leased: Vec<LeasedDelivery>, now: Timestamp) -> ();
         fn apply_to_waiting(endpoint: EndpointId, settle: AvailabilityChange, most: usize, now: Timestamp) -> usize;
         fn erase_data(app: AppId, event: EventId, entry: Option<AuditEntry>) -> bool;
         fn expire(ranges: EventIdRanges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> ExpireResult;
@@ -221,7 +226,7 @@ impl DeliveryStore for LiveUpdateStore {
         fn start_next_inspection(per_app_max: u32) -> Option<Inspection>;
         fn finish_inspection(inspection: InspectionId, report: Option<InspectionReport>, now: Timestamp) -> bool;
         fn advance_retries(recovery: AdvanceRetries, now: Timestamp) -> AdvancedRetries;
-        fn next_mail(turn: MailCursor, now: Timestamp) -> NoticeBatch;
+        fn next_mail(cursor: MailCursor, now: Timestamp) -> NoticeBatch;
         fn finish_mail(app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> ();
         fn close_digests(now: Timestamp) -> ();
         fn mark_notices_published(notices: Vec<NoticeId>) -> ();
@@ -232,67 +237,68 @@ impl DeliveryStore for LiveUpdateStore {
 /// Commit listener that publishes live updates for leased deliveries, endpoints that a receiver disabled, and changes that
 /// the store makes by itself.
 pub struct LiveUpdateListener {
-    handover: Arc<dyn CommitListener>,
+    commit_listener: Arc<dyn CommitListener>,
     watchers: Arc<dyn UpdateSink>,
-    directory: Arc<ConfigCache>,
+    config_cache: Arc<ConfigCache>,
 }
 
 impl LiveUpdateListener {
     pub fn new(
-        handover: Arc<dyn CommitListener>,
+        commit_listener: Arc<dyn CommitListener>,
         watchers: Arc<dyn UpdateSink>,
-        directory: Arc<ConfigCache>,
+        config_cache: Arc<ConfigCache>,
     ) -> Self {
-        Self { handover, watchers, directory }
+        Self { commit_listener, watchers, config_cache }
     }
 }
 
 impl CommitListener for LiveUpdateListener {
-    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
+    fn deliveries_leased(&self, leased: Vec<LeasedDelivery>) {
         if self.watchers.has_subscribers() {
-            for one in &carried {
+            for one in &leased {
                 self.watchers.publish(LiveUpdate::delivery(&one.delivery));
             }
         }
-        self.handover.deliveries_leased(carried);
+        self.commit_listener.deliveries_leased(leased);
     }
 
     fn delivery_waiting(&self, endpoint: EndpointId, due: Timestamp) {
-        self.handover.delivery_waiting(endpoint, due);
+        self.commit_listener.delivery_waiting(endpoint, due);
     }
 
     fn manual_waiting(&self, endpoint: EndpointId, due: Timestamp) {
-        self.handover.manual_waiting(endpoint, due);
+        self.commit_listener.manual_waiting(endpoint, due);
     }
 
     fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
-        self.handover.endpoint_disabled(endpoint, off, revision);
-        if let Some(known) = self.directory.endpoint(endpoint).filter(|_| self.watchers.has_subscribers()) {
+        self.commit_listener.endpoint_disabled(endpoint, off, revision);
+        if let Some(known) = self.config_cache.endpoint(endpoint).filter(|_| self.watchers.has_subscribers())
+        {
             self.watchers.publish(LiveUpdate::endpoint(known.record.app, endpoint));
         }
     }
 
     fn inspection_waiting(&self) {
-        self.handover.inspection_waiting();
+        self.commit_listener.inspection_waiting();
     }
 
     fn notice_waiting(&self) {
-        self.handover.notice_waiting();
+        self.commit_listener.notice_waiting();
     }
 
     fn replay_waiting(&self) {
-        self.handover.replay_waiting();
+        self.commit_listener.replay_waiting();
     }
 
     fn configuration_changed(&self) {
-        self.handover.configuration_changed();
+        self.commit_listener.configuration_changed();
     }
 
     fn is_queue_remote(&self, endpoint: EndpointId) -> bool {
-        self.handover.is_queue_remote(endpoint)
+        self.commit_listener.is_queue_remote(endpoint)
     }
 
-    fn live_update(&self, hint: LiveUpdate) {
-        self.watchers.publish(hint);
+    fn live_update(&self, update: LiveUpdate) {
+        self.watchers.publish(update);
     }
 }

@@ -119,7 +119,7 @@ pub struct HealthReport {
 
 pub trait QueryStore: Send + Sync {
     /// Finds an event by the producer's id, or else by the product's own.
-    fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>>;
+    fn find_event(&self, app: AppId, external_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>>;
 
     /// Returns the answer that accepting an event under these keys would get, without accepting it: `New` if nothing is
     /// stored under them.
@@ -168,7 +168,7 @@ pub trait QueryStore: Send + Sync {
     /// Returns the deliveries that wait in these endpoint queues (all of one app), the next due first.
     fn queue(
         &self,
-        lanes: Vec<EndpointId>,
+        queues: Vec<EndpointId>,
         after: Option<Cursor>,
         limit: u32,
     ) -> Reply<'_, Page<DeliveryRow>>;

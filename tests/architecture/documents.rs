@@ -152,15 +152,18 @@ fn the_rules_of_documents_turn_red_on_their_examples() {
         (wrong_pictures, change("\"src/api/publish.rs: ", "\"src/api/no_such_file.rs: ")),
         (wrong_glossary, change("| shard | ", "| part | ")),
         (wrong_glossary, change("| shard | ", "| lease | twice |\n| shard | ")),
-        (missing_paths, change("`src/domain/verdict.rs`", "`src/domain/judge.rs`")),
+        (missing_paths, change("`src/domain/verdict.rs`", "`src/domain/no_such_file.rs`")),
         (missing_paths, change("`tests/conformance`", "`tests/no_such_folder`")),
         (missing_paths, change("`src/domain/verdict.rs`", "`verdict.rs`")),
     ] {
         assert!(!rule(&changed).is_empty(), "no rule was broken by:\n{changed:.300}");
     }
-    for text in
-        ["`store/sql/turns.rs`", "`docs/decisions/0000-nothing.md`", "`tests/no_such_folder/`", "`hot.rs`"]
-    {
+    for text in [
+        "`store/sql/no_such_file.rs`",
+        "`docs/decisions/0000-nothing.md`",
+        "`tests/no_such_folder/`",
+        "`no_such_file.rs`",
+    ] {
         assert!(!missing_tails(text, "").is_empty(), "{text}");
     }
     for text in
@@ -252,9 +255,9 @@ fn wrong_pictures(text: &str) -> Vec<String> {
         .collect();
     if let Some(modules) = picture("Modules") {
         for (module, allowed) in ALLOWED_USES {
-            let shown = arrows(modules).remove(*module).unwrap_or_default();
-            if shown != allowed.iter().copied().collect() {
-                broken.push(format!("{module} may use {allowed:?}, and the picture shows {shown:?}"));
+            let drawn = arrows(modules).remove(*module).unwrap_or_default();
+            if drawn != allowed.iter().copied().collect() {
+                broken.push(format!("{module} may use {allowed:?}, and the picture shows {drawn:?}"));
             }
         }
     }

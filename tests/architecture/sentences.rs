@@ -33,7 +33,7 @@ const PEOPLE: &[&str] = &["whoever", "nobody", "somebody", "everybody"];
 
 /// A doc comment: the lines of one kind (`///` or `//!`) that follow each other, joined.
 struct DocComment {
-    place: String,
+    location: String,
     text: String,
 }
 
@@ -43,7 +43,7 @@ fn doc_comments_begin_with_their_subject() {
     let broken: Vec<_> = comments.iter().filter(|comment| begins_with_pronoun(&comment.text)).collect();
     println!("{} of {} doc comments begin with a pronoun:", broken.len(), comments.len());
     for comment in &broken {
-        println!("{}: {:.80}", comment.place, comment.text);
+        println!("{}: {:.80}", comment.location, comment.text);
     }
     assert!(comments.len() > 5000, "the walk found {} doc comments", comments.len());
     assert!(
@@ -59,7 +59,7 @@ fn doc_comments_speak_of_components() {
     let comments = read_doc_comments();
     let broken: Vec<String> = comments
         .iter()
-        .filter_map(|comment| person_in(&comment.text).map(|word| format!("{}: {word}", comment.place)))
+        .filter_map(|comment| person_in(&comment.text).map(|word| format!("{}: {word}", comment.location)))
         .collect();
     println!(
         "{} of {} doc comments say whoever, nobody, somebody or everybody",
@@ -99,10 +99,10 @@ fn the_rules_turn_red_on_their_examples() {
 fn doc_comments_are_whole_blocks() {
     let text = "//! What this\n//! is.\n\n/// A row.\n    /// It has a state.\nfn f() {} // no\n//// no\n/// Another.\n";
     let found: Vec<_> =
-        doc_comments("x.rs", text).into_iter().map(|comment| (comment.place, comment.text)).collect();
+        doc_comments("x.rs", text).into_iter().map(|comment| (comment.location, comment.text)).collect();
     let expected =
         [("x.rs:1", "What this is."), ("x.rs:4", "A row. It has a state."), ("x.rs:8", "Another.")];
-    assert_eq!(found, expected.map(|(place, text)| (place.to_owned(), text.to_owned())));
+    assert_eq!(found, expected.map(|(location, text)| (location.to_owned(), text.to_owned())));
 }
 
 fn is_too_many(broken: usize, all: usize) -> bool {
@@ -127,8 +127,8 @@ fn read_doc_comments() -> Vec<DocComment> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
-            let is_ours = !NOT_OURS.iter().any(|name| path.ends_with(name));
-            if path.is_dir() && is_ours {
+            let is_searched = !NOT_OURS.iter().any(|name| path.ends_with(name));
+            if path.is_dir() && is_searched {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let below = path.strip_prefix(root).expect("below the root").to_string_lossy();
@@ -150,7 +150,8 @@ fn doc_comments(path: &str, text: &str) -> Vec<DocComment> {
             match comments.last_mut().filter(|_| marker_before == Some(marker)) {
                 Some(comment) => comment.text = format!("{} {words}", comment.text).trim().to_owned(),
                 None => {
-                    comments.push(DocComment { place: format!("{path}:{number}"), text: words.to_owned() });
+                    comments
+                        .push(DocComment { location: format!("{path}:{number}"), text: words.to_owned() });
                 }
             }
         }

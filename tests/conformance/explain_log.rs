@@ -39,11 +39,16 @@ impl CommitWatch for SlowWatch {
 pub(crate) struct ExplainServer(Arc<TestDatabaseServer>);
 
 impl Backend for ExplainServer {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(
+        &self,
+        commit_listener: Arc<dyn CommitListener>,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&self.0.address("postgres")).unwrap();
         let watch = Arc::new(SlowWatch::default());
-        Arc::new(PostgresStore::open(&address, handover, watch, limits, Duration::ZERO).unwrap())
+        Arc::new(PostgresStore::open(&address, commit_listener, watch, limits, Duration::ZERO).unwrap())
     }
 }
 
@@ -177,7 +182,7 @@ impl OperationPlans {
     }
 }
 
-/// The plans of the operations on a stage, in order.
+/// The plans of the operations on a fixture, in order.
 pub(crate) struct PlanLog<'a> {
     pub(crate) server: &'a ExplainServer,
     written: u64,

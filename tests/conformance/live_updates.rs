@@ -17,79 +17,79 @@ use posthaste::{
 };
 use serde_json::json;
 
-fn deliveries(stage: &Fixture) -> [LiveUpdate; 1] {
-    [LiveUpdate::deliveries(stage.app, stage.endpoint)]
+fn deliveries(fixture: &Fixture) -> [LiveUpdate; 1] {
+    [LiveUpdate::deliveries(fixture.app, fixture.endpoint)]
 }
 
-pub(crate) async fn deliveries_that_end_while_waiting_give_a_live_update(mut stage: Fixture) {
+pub(crate) async fn deliveries_that_end_while_waiting_give_a_live_update(mut fixture: Fixture) {
     for then in [DueAction::Exhaust, DueAction::Expire] {
-        stage.concluded(Verdict::Retry { due: after(60), then }, attempt(OutcomeClass::Http, 500)).await;
+        fixture.concluded(Verdict::Retry { due: after(60), then }, attempt(OutcomeClass::Http, 500)).await;
     }
-    stage.refill(stage.endpoint, 9, after(59)).await;
-    assert_eq!(stage.recorder.take_live_updates(), [], "nothing ended");
-    stage.refill(stage.endpoint, 9, after(60)).await;
-    assert_eq!(stage.recorder.take_live_updates(), deliveries(&stage));
+    fixture.refill(fixture.endpoint, 9, after(59)).await;
+    assert_eq!(fixture.recorder.take_live_updates(), [], "nothing ended");
+    fixture.refill(fixture.endpoint, 9, after(60)).await;
+    assert_eq!(fixture.recorder.take_live_updates(), deliveries(&fixture));
 }
 
-pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endpoint(mut stage: Fixture) {
-    stage.waiting().await;
+pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endpoint(mut fixture: Fixture) {
+    fixture.waiting().await;
     let (off, on) = (
         AvailabilityChange::Disabled(Availability::DisabledHold),
         AvailabilityChange::Enabled { gives_up_while_held: false },
     );
-    for (switch, settle) in [(Some(WaitingWhenDisabled::Held), off), (None, on)] {
-        stage.set_availability(stage.endpoint, switch).await;
-        for expected in [&deliveries(&stage)[..], &[]] {
-            stage.store().apply_to_waiting(stage.endpoint, settle, 9, after(9)).await.unwrap();
-            stage.wait_until_idle().await;
-            assert_eq!(stage.recorder.take_live_updates(), expected);
+    for (availability, settle) in [(Some(WaitingWhenDisabled::Held), off), (None, on)] {
+        fixture.set_availability(fixture.endpoint, availability).await;
+        for expected in [&deliveries(&fixture)[..], &[]] {
+            fixture.store().apply_to_waiting(fixture.endpoint, settle, 9, after(9)).await.unwrap();
+            fixture.wait_until_idle().await;
+            assert_eq!(fixture.recorder.take_live_updates(), expected);
         }
     }
-    assert!(stage.store().remove_endpoint(stage.endpoint, after(9), None).await.unwrap());
-    stage
+    assert!(fixture.store().remove_endpoint(fixture.endpoint, after(9), None).await.unwrap());
+    fixture
         .store()
-        .apply_to_waiting(stage.endpoint, AvailabilityChange::Disabled(Availability::Deleted), 9, after(9))
+        .apply_to_waiting(fixture.endpoint, AvailabilityChange::Disabled(Availability::Deleted), 9, after(9))
         .await
         .unwrap();
-    stage.wait_until_idle().await;
-    assert_eq!(stage.recorder.take_live_updates(), deliveries(&stage));
+    fixture.wait_until_idle().await;
+    assert_eq!(fixture.recorder.take_live_updates(), deliveries(&fixture));
 }
 
-pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut stage: Fixture) {
-    let id = stage.concluded(retry_at(after(300)), attempt(OutcomeClass::Http, 500)).await;
+pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut fixture: Fixture) {
+    let id = fixture.concluded(retry_at(after(300)), attempt(OutcomeClass::Http, 500)).await;
     let first = (NOW, DeliveryId::from_i64(0));
     let recovery =
-        AdvanceRetries { endpoint: stage.endpoint, recovered_at: after(10), after: first, most: 9 };
-    for expected in [&deliveries(&stage)[..], &[]] {
-        stage.store().advance_retries(recovery, after(11)).await.unwrap();
-        stage.wait_until_idle().await;
-        assert_eq!(stage.recorder.take_live_updates(), expected);
+        AdvanceRetries { endpoint: fixture.endpoint, recovered_at: after(10), after: first, most: 9 };
+    for expected in [&deliveries(&fixture)[..], &[]] {
+        fixture.store().advance_retries(recovery, after(11)).await.unwrap();
+        fixture.wait_until_idle().await;
+        assert_eq!(fixture.recorder.take_live_updates(), expected);
     }
-    let carried = stage.lease(id, after(11)).await;
-    stage.store().release(vec![carried], after(12)).await.unwrap();
-    stage.wait_until_idle().await;
-    assert_eq!(stage.recorder.take_live_updates(), deliveries(&stage));
+    let leased = fixture.lease(id, after(11)).await;
+    fixture.store().release(vec![leased], after(12)).await.unwrap();
+    fixture.wait_until_idle().await;
+    assert_eq!(fixture.recorder.take_live_updates(), deliveries(&fixture));
 }
 
-pub(crate) async fn a_change_of_health_gives_one_live_update(mut stage: Fixture) {
-    let endpoint = [LiveUpdate::endpoint(stage.app, stage.endpoint)];
+pub(crate) async fn a_change_of_health_gives_one_live_update(mut fixture: Fixture) {
+    let endpoint = [LiveUpdate::endpoint(fixture.app, fixture.endpoint)];
     let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
     for failed in 1..=10 {
-        record_counted(&mut stage, retry_at(after(60)), &plain()).await;
+        record_counted(&mut fixture, retry_at(after(60)), &plain()).await;
         let expected = if failed == 10 { &endpoint[..] } else { &[] };
-        assert_eq!(stage.recorder.take_live_updates(), expected, "failing after ten, and this is {failed}");
+        assert_eq!(fixture.recorder.take_live_updates(), expected, "failing after ten, and this is {failed}");
     }
     for _ in 0..3 {
-        record_counted(&mut stage, Verdict::Delivered, &plain()).await;
+        record_counted(&mut fixture, Verdict::Delivered, &plain()).await;
     }
-    assert_eq!(stage.recorder.take_live_updates(), endpoint, "well again");
+    assert_eq!(fixture.recorder.take_live_updates(), endpoint, "well again");
     // Never ten in a row.
     for (count, verdict) in [(9, EXHAUSTED), (1, Verdict::Delivered), (9, EXHAUSTED)] {
-        record_many(&mut stage, count, verdict, &own, after(120)).await;
+        record_many(&mut fixture, count, verdict, &own, after(120)).await;
     }
-    assert_eq!(stage.recorder.take_live_updates(), []);
+    assert_eq!(fixture.recorder.take_live_updates(), []);
     for expected in [&endpoint[..], &[]] {
-        evaluate(&stage, &own, after(122)).await;
-        assert_eq!(stage.recorder.take_live_updates(), expected);
+        evaluate(&fixture, &own, after(122)).await;
+        assert_eq!(fixture.recorder.take_live_updates(), expected);
     }
 }

@@ -134,10 +134,18 @@ impl Drop for Database {
 }
 
 impl Backend for Database {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(
+        &self,
+        commit_listener: Arc<dyn CommitListener>,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&SERVER.address(&self.0)).unwrap();
-        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+        Arc::new(
+            PostgresStore::open(&address, commit_listener, Arc::new(NoWatch), limits, Duration::ZERO)
+                .unwrap(),
+        )
     }
 }
 
@@ -154,10 +162,18 @@ impl Pooled {
 }
 
 impl Backend for Pooled {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(
+        &self,
+        commit_listener: Arc<dyn CommitListener>,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&POOLER.address(&self.0.0)).unwrap();
-        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+        Arc::new(
+            PostgresStore::open(&address, commit_listener, Arc::new(NoWatch), limits, Duration::ZERO)
+                .unwrap(),
+        )
     }
 }
 
@@ -208,8 +224,8 @@ fn a_store_that_was_taken_over_closes_the_send_gate() {
     let database = Database::new();
     let store = Arc::new(database.open().unwrap());
     // The node counts as alone here, so only the store can close the gate: it must, as no result could be recorded.
-    let (tenure, clock) = (Arc::new(NodeLease::single_node()), Arc::new(SystemClock));
-    let gate = NodeSendGate { node_state: tenure, clock, delivery_store: store.clone() };
+    let (node_state, clock) = (Arc::new(NodeLease::single_node()), Arc::new(SystemClock));
+    let gate = NodeSendGate { node_state, clock, delivery_store: store.clone() };
     assert!(store.can_record() && gate.is_open());
     database.run("UPDATE posthaste.nodes SET dead = 1");
     wait_until("it notices", || !store.can_record());
@@ -363,10 +379,18 @@ fn a_commit_whose_answer_was_lost_is_not_repeated() {
 struct Wired(Database, Arc<DatabaseProxy>);
 
 impl Backend for Wired {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(
+        &self,
+        commit_listener: Arc<dyn CommitListener>,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&address(&self.1.folder(), &self.0.0)).unwrap();
-        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+        Arc::new(
+            PostgresStore::open(&address, commit_listener, Arc::new(NoWatch), limits, Duration::ZERO)
+                .unwrap(),
+        )
     }
 }
 
@@ -374,17 +398,17 @@ impl Backend for Wired {
 fn a_refill_reads_only_the_bodies_that_it_keeps() {
     let wire = Arc::new(DatabaseProxy::new(&SERVER.folder));
     block_on(async {
-        let mut stage = Fixture::new(Box::new(Wired(Database::new(), wire.clone()))).await;
+        let mut fixture = Fixture::new(Box::new(Wired(Database::new(), wire.clone()))).await;
         for _ in 0..20 {
-            let mut new = stage.one_event();
+            let mut new = fixture.one_event();
             Arc::get_mut(&mut new.event).unwrap().data = vec![b'1'; 100_000].into();
-            stage.publish(new).await;
+            fixture.publish(new).await;
         }
         let before = wire.answered_bytes();
-        let want = LeaseRequest { bytes_max: 250_000, ..stage.refill_request(stage.endpoint, 20) };
-        stage.store().lease_due(vec![want], after(1)).await.unwrap();
-        stage.wait_until_idle().await;
-        assert_eq!(stage.recorder.take_leased().len(), 2);
+        let request = LeaseRequest { bytes_max: 250_000, ..fixture.refill_request(fixture.endpoint, 20) };
+        fixture.store().lease_due(vec![request], after(1)).await.unwrap();
+        fixture.wait_until_idle().await;
+        assert_eq!(fixture.recorder.take_leased().len(), 2);
         let read = wire.answered_bytes() - before;
         assert!((200_000..300_000).contains(&read), "{read}");
     });

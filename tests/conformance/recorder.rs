@@ -64,26 +64,26 @@ impl Gate {
 /// The recorded calls of the store, in order.
 #[derive(Default)]
 pub(crate) struct RecordingListener {
-    carried: Mutex<Vec<LeasedDelivery>>,
+    leased: Mutex<Vec<LeasedDelivery>>,
     waiting: Mutex<Vec<(EndpointId, Timestamp)>>,
-    switched_off: Mutex<Vec<(EndpointId, Disabled, u32)>>,
+    disabled: Mutex<Vec<(EndpointId, Disabled, u32)>>,
     inspections_wait: AtomicUsize,
     notices_wait: AtomicUsize,
     replays_wait: AtomicUsize,
     configuration_waits: AtomicUsize,
     /// Whether every queue is owned by another node.
     pub(crate) owns_no_queue: AtomicBool,
-    hints: Mutex<Vec<LiveUpdate>>,
+    updates: Mutex<Vec<LiveUpdate>>,
     pub(crate) gate: Gate,
 }
 
 impl RecordingListener {
     pub(crate) fn take_live_updates(&self) -> Vec<LiveUpdate> {
-        std::mem::take(&mut self.hints.lock().unwrap())
+        std::mem::take(&mut self.updates.lock().unwrap())
     }
 
     pub(crate) fn take_leased(&self) -> Vec<LeasedDelivery> {
-        std::mem::take(&mut self.carried.lock().unwrap())
+        std::mem::take(&mut self.leased.lock().unwrap())
     }
 
     pub(crate) fn take_waiting(&self) -> Vec<(EndpointId, Timestamp)> {
@@ -109,13 +109,13 @@ impl RecordingListener {
     }
 
     pub(crate) fn take_disabled(&self) -> Vec<(EndpointId, Disabled, u32)> {
-        std::mem::take(&mut self.switched_off.lock().unwrap())
+        std::mem::take(&mut self.disabled.lock().unwrap())
     }
 }
 
 impl CommitListener for RecordingListener {
-    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
-        self.carried.lock().unwrap().extend(carried);
+    fn deliveries_leased(&self, leased: Vec<LeasedDelivery>) {
+        self.leased.lock().unwrap().extend(leased);
         self.gate.pass();
     }
 
@@ -125,7 +125,7 @@ impl CommitListener for RecordingListener {
     }
 
     fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
-        self.switched_off.lock().unwrap().push((endpoint, off, revision));
+        self.disabled.lock().unwrap().push((endpoint, off, revision));
     }
 
     fn inspection_waiting(&self) {
@@ -148,8 +148,8 @@ impl CommitListener for RecordingListener {
         self.owns_no_queue.load(Ordering::SeqCst)
     }
 
-    fn live_update(&self, hint: LiveUpdate) {
-        self.hints.lock().unwrap().push(hint);
+    fn live_update(&self, update: LiveUpdate) {
+        self.updates.lock().unwrap().push(update);
     }
 }
 

@@ -37,10 +37,16 @@ impl SqliteFile {
 }
 
 impl Backend for SqliteFile {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(
+        &self,
+        commit_listener: Arc<dyn CommitListener>,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let path = self.0.path().join("posthaste.db");
-        let open = || SqliteStore::open(&path, handover.clone(), Arc::new(NoWatch), limits, Duration::ZERO);
+        let open =
+            || SqliteStore::open(&path, commit_listener.clone(), Arc::new(NoWatch), limits, Duration::ZERO);
         Arc::new(once_free(open).unwrap())
     }
 }
@@ -245,11 +251,11 @@ fn rows_outside_the_state_table_cannot_be_written() {
         ("finished_at = 1", "an end while it waits"),
         ("due = NULL", "waiting for nothing"),
         ("queue = NULL", "waiting where nobody looks"),
-        ("queue = 7", "waiting in a lane of another endpoint"),
+        ("queue = 7", "waiting in a queue of another endpoint"),
         ("queue = 0", "waiting and carried"),
-        ("state = 2", "carried and in its lane"),
+        ("state = 2", "carried and in its queue"),
         ("state = 2, queue = NULL", "carried by nobody"),
-        ("state = 3", "held and in its lane"),
+        ("state = 3", "held and in its queue"),
         ("state = 5, queue = NULL, finished_at = 1", "dead without a reason"),
         ("reason = 1", "a reason while it waits"),
         ("state = 4, queue = NULL, finished_at = 1, reason = 0", "delivered with a reason"),

@@ -320,9 +320,9 @@ impl Messages {
     }
 
     fn next(&mut self) -> Option<Vec<u8>> {
-        let letter = usize::from(self.has_said_hello);
-        let length = self.bytes.get(letter..letter + 4)?.try_into().unwrap();
-        let length = letter + u32::from_be_bytes(length) as usize;
+        let offset = usize::from(self.has_said_hello);
+        let length = self.bytes.get(offset..offset + 4)?.try_into().unwrap();
+        let length = offset + u32::from_be_bytes(length) as usize;
         if self.bytes.len() < length {
             return None;
         }

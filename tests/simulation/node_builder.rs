@@ -23,9 +23,9 @@ const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 pub(crate) struct NodeBuilder<S> {
     pub(crate) store: Arc<S>,
-    pub(crate) directory: Arc<ConfigCache>,
-    pub(crate) tenure: Arc<NodeLease>,
-    pub(crate) lanes: Arc<EndpointQueues>,
+    pub(crate) config_cache: Arc<ConfigCache>,
+    pub(crate) node_state: Arc<NodeLease>,
+    pub(crate) queues: Arc<EndpointQueues>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<SeededEntropy>,
     pub(crate) ids: IdGenerator,
@@ -33,8 +33,8 @@ pub(crate) struct NodeBuilder<S> {
 
 /// Further parts that an engine needs.
 pub(crate) struct EngineParts {
-    pub(crate) ledger: Arc<dyn DeliveryStore>,
-    pub(crate) carrier: Arc<dyn HttpSender>,
+    pub(crate) delivery_store: Arc<dyn DeliveryStore>,
+    pub(crate) http_sender: Arc<dyn HttpSender>,
     pub(crate) grace: Duration,
     pub(crate) rounds: Intervals,
 }
@@ -43,13 +43,13 @@ impl<S: Store + 'static> NodeBuilder<S> {
     pub(crate) fn service(&self) -> Service {
         let store = &self.store;
         Service::new(ServiceDeps {
-            config_cache: self.directory.clone(),
+            config_cache: self.config_cache.clone(),
             delivery_store: store.clone(),
             config_store: store.clone(),
             query_store: store.clone(),
             cluster_store: store.clone(),
-            node_state: self.tenure.clone(),
-            permits: self.lanes.clone(),
+            node_state: self.node_state.clone(),
+            permits: self.queues.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             ids: self.ids.clone(),
@@ -66,12 +66,12 @@ impl<S: Store + 'static> NodeBuilder<S> {
 
     pub(crate) fn engine(&self, events: QueueEvents, tools: EngineParts) -> Engine {
         Engine {
-            queues: self.lanes.clone(),
+            queues: self.queues.clone(),
             queue_events: events,
             delivery_worker: DeliveryWorker {
-                config_cache: self.directory.clone(),
-                delivery_store: tools.ledger,
-                http_sender: tools.carrier,
+                config_cache: self.config_cache.clone(),
+                delivery_store: tools.delivery_store,
+                http_sender: tools.http_sender,
                 clock: self.clock.clone(),
                 entropy: self.entropy.clone(),
                 metrics: Arc::new(Metrics::default()),

@@ -170,7 +170,7 @@ impl Sabotage {
         Some(Joined { slot: 0, epoch: 0, is_alone: true, newest_id, taken_over: 0 })
     }
 
-    pub(crate) fn ledger(&self, store: Arc<SqliteStore>) -> Arc<dyn DeliveryStore> {
+    pub(crate) fn delivery_store(&self, store: Arc<SqliteStore>) -> Arc<dyn DeliveryStore> {
         match self {
             Self::ShiftWaits(shift_ms) => {
                 Arc::new(SabotagedStore { shift_ms: *shift_ms, ..SabotagedStore::on(store) })
@@ -189,17 +189,17 @@ impl Sabotage {
         }
     }
 
-    pub(crate) fn carrier(&self, line: Arc<FakeHttpSender>) -> Arc<dyn HttpSender> {
+    pub(crate) fn http_sender(&self, http_sender: Arc<FakeHttpSender>) -> Arc<dyn HttpSender> {
         match self {
-            Self::PostTwice => Arc::new(DoublingSender(line)),
-            _ => line,
+            Self::PostTwice => Arc::new(DoublingSender(http_sender)),
+            _ => http_sender,
         }
     }
 
-    pub(crate) fn handover(&self, lanes: Arc<EndpointQueues>) -> Arc<dyn CommitListener> {
+    pub(crate) fn commit_listener(&self, queues: Arc<EndpointQueues>) -> Arc<dyn CommitListener> {
         match self {
-            Self::LoseHints => Arc::new(SilentListener(lanes)),
-            _ => lanes,
+            Self::LoseHints => Arc::new(SilentListener(queues)),
+            _ => queues,
         }
     }
 }
@@ -222,8 +222,8 @@ impl HttpSender for DoublingSender {
 struct SilentListener(Arc<EndpointQueues>);
 
 impl CommitListener for SilentListener {
-    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
-        self.0.deliveries_leased(carried);
+    fn deliveries_leased(&self, leased: Vec<LeasedDelivery>) {
+        self.0.deliveries_leased(leased);
     }
 
     fn delivery_waiting(&self, _: EndpointId, _: Timestamp) {}
@@ -315,12 +315,12 @@ impl DeliveryStore for SabotagedStore {
         self.store.record_result(record);
     }
 
-    fn lease_due(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>> {
-        self.store.lease_due(wants, now)
+    fn lease_due(&self, requests: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>> {
+        self.store.lease_due(requests, now)
     }
 
-    fn release(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
-        self.store.release(carried, now)
+    fn release(&self, leased: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
+        self.store.release(leased, now)
     }
 
     fn advance_retries(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, AdvancedRetries> {
@@ -399,8 +399,8 @@ impl DeliveryStore for SabotagedStore {
         self.store.finish_inspection(id, report, now)
     }
 
-    fn next_mail(&self, turn: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch> {
-        self.store.next_mail(turn, now)
+    fn next_mail(&self, cursor: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch> {
+        self.store.next_mail(cursor, now)
     }
 
     fn finish_mail(&self, app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> Reply<'_, ()> {

@@ -1,7 +1,7 @@
 //! Fixture: a process in virtual time with a receiver that answers as the test says. Weeks pass as soon as no task has
 //! anything to do.
 
-use crate::node_builder::{LIMITS, NoWatch, NodeBuilder, QUEUE};
+use crate::node_builder::{ENGINE_LIMITS, NoWatch, NodeBuilder, QUEUE};
 use bytes::Bytes;
 use posthaste::{
     domain::{
@@ -133,8 +133,8 @@ impl Fixture {
             Arc::new(Receiver { does: Mutex::new(does), seen: Mutex::default(), clock: clock.clone() });
         let process = start(None, clock.clone(), receiver.clone(), post).await;
         let entry = add_app_and_endpoint(&process.service, contract).await;
-        let StartedProcess { service, store, queues: lanes, engine, stop, writer } = process;
-        Self { service, clock, entry, store, queues: lanes, receiver, engine, stop, writer }
+        let StartedProcess { service, store, queues, engine, stop, writer } = process;
+        Self { service, clock, entry, store, queues, receiver, engine, stop, writer }
     }
 
     /// Kills the process, and after a while starts another one on what it left; that one sends no mails.
@@ -234,46 +234,40 @@ async fn start(
     receiver: Arc<Receiver>,
     post: Option<MailSettings>,
 ) -> StartedProcess {
-    let directory = Arc::new(ConfigCache::default());
-    let tenure = Arc::new(NodeLease::single_node());
-    let (lanes, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
-    let (store, writer) = store(disk, lanes.clone());
+    let config_cache = Arc::new(ConfigCache::default());
+    let node_state = Arc::new(NodeLease::single_node());
+    let (queues, events) = EndpointQueues::new(ENGINE_LIMITS, config_cache.clone(), node_state.clone());
+    let (store, writer) = store(disk, queues.clone());
     let joined = store.join(clock.now()).await.unwrap();
     let ids = IdGenerator::new(joined.slot, joined.newest_id);
-    let desk = NodeBuilder {
-        config_cache: directory,
-        store: store.clone(),
-        cluster: store.clone(),
-        node_state: tenure,
-        clock,
-        ids,
-    };
-    let service = desk.service(lanes.clone());
+    let builder =
+        NodeBuilder { config_cache, store: store.clone(), cluster: store.clone(), node_state, clock, ids };
+    let service = builder.service(queues.clone());
     service.load_config(None).await.unwrap();
     service.readiness().start_accepting();
-    let engine = Engine { mail_settings: post, ..desk.engine(lanes.clone(), events, receiver) };
-    let (stop, told) = Shutdown::new();
-    let engine = tokio::spawn(engine.run(told)).abort_handle();
-    StartedProcess { service, store, queues: lanes, engine, stop, writer }
+    let engine = Engine { mail_settings: post, ..builder.engine(queues.clone(), events, receiver) };
+    let (stop, shutdown) = Shutdown::new();
+    let engine = tokio::spawn(engine.run(shutdown)).abort_handle();
+    StartedProcess { service, store, queues, engine, stop, writer }
 }
 
 /// Opens a store in memory that commits at once when it is notified.
-fn store(disk: Option<Connection>, lanes: Arc<EndpointQueues>) -> (Arc<SqliteStore>, SharedWriter) {
-    let rung = Arc::new(Notify::new());
+fn store(disk: Option<Connection>, queues: Arc<EndpointQueues>) -> (Arc<SqliteStore>, SharedWriter) {
+    let notified = Arc::new(Notify::new());
     let wake = {
-        let rung = rung.clone();
-        Box::new(move || rung.notify_one())
+        let notified = notified.clone();
+        Box::new(move || notified.notify_one())
     };
-    let (store, writer) = SqliteStore::in_memory(disk, lanes, Arc::new(NoWatch), QUEUE, wake).unwrap();
+    let (store, writer) = SqliteStore::in_memory(disk, queues, Arc::new(NoWatch), QUEUE, wake).unwrap();
     let writer = Arc::new(Mutex::new(Some(writer)));
-    tokio::spawn(commit_all(writer.clone(), rung));
+    tokio::spawn(commit_all(writer.clone(), notified));
     (Arc::new(store), writer)
 }
 
-async fn commit_all(writer: SharedWriter, rung: Arc<Notify>) {
+async fn commit_all(writer: SharedWriter, notified: Arc<Notify>) {
     let commit = || writer.lock().unwrap().as_mut().map(SqliteCommitLoop::commit_next);
     loop {
-        rung.notified().await;
+        notified.notified().await;
         loop {
             match commit() {
                 None => return,

@@ -23,7 +23,7 @@ use std::{sync::Arc, time::Duration};
 
 const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
-pub(crate) const LIMITS: EngineLimits = EngineLimits {
+pub(crate) const ENGINE_LIMITS: EngineLimits = EngineLimits {
     deliveries_in_flight_max: 1000,
     bytes_max: 1 << 20,
     in_flight_per_endpoint: 1000,
@@ -77,18 +77,18 @@ impl NodeBuilder {
     /// Builds an engine with long intervals, as weeks may pass. It sends no mails.
     pub(crate) fn engine(
         self,
-        lanes: Arc<EndpointQueues>,
+        queues: Arc<EndpointQueues>,
         events: QueueEvents,
-        carrier: Arc<dyn HttpSender>,
+        http_sender: Arc<dyn HttpSender>,
     ) -> Engine {
         let long = Duration::from_hours(24);
         Engine {
-            queues: lanes,
+            queues,
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache: self.config_cache,
                 delivery_store: self.store.clone(),
-                http_sender: carrier,
+                http_sender,
                 clock: self.clock,
                 entropy: Arc::new(SeededEntropy::new(1)),
                 metrics: Arc::new(Metrics::default()),

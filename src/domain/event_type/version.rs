@@ -108,10 +108,10 @@ impl PayloadVersion {
         };
         match self.check(&made, ask()) {
             Ok(()) => Ok(made),
-            Err(SchemaCheckError::Mismatch(misfit)) if self.has_function() => {
-                Err(ConversionError::Result(misfit))
+            Err(SchemaCheckError::Mismatch(mismatch)) if self.has_function() => {
+                Err(ConversionError::Result(mismatch))
             }
-            Err(SchemaCheckError::Mismatch(misfit)) => Err(ConversionError::Data(misfit)),
+            Err(SchemaCheckError::Mismatch(mismatch)) => Err(ConversionError::Data(mismatch)),
             Err(SchemaCheckError::OutOfTime) => Err(ConversionError::CheckOutOfTime),
         }
     }

@@ -82,14 +82,14 @@ impl LockRequest {
         fn numbers<T: Copy>(ids: impl IntoIterator<Item = T>, number: fn(T) -> i64) -> String {
             ids.into_iter().map(|id| number(id).to_string()).collect::<Vec<_>>().join(" ")
         }
-        let Locks { queues: lanes, health, health_if_unhealthy: health_if_unwell, digests } = locks;
+        let Locks { queues: ids, health, health_if_unhealthy: health_if_unwell, digests } = locks;
         let has_all_rows = locks.is_conditional();
         let is_any = !has_all_rows || !health_if_unwell.is_empty();
         let of_endpoints =
-            [lanes, health, health_if_unwell].map(|ids| numbers(ids.iter().copied(), EndpointId::as_i64));
-        let [lanes, health, unwell] = of_endpoints;
+            [ids, health, health_if_unwell].map(|ids| numbers(ids.iter().copied(), EndpointId::as_i64));
+        let [ids, health, unwell] = of_endpoints;
         let digests = numbers(digests.iter().copied(), AppId::as_i64);
-        Self { numbers: [lanes, health, unwell, digests], is_any, has_all_rows }
+        Self { numbers: [ids, health, unwell, digests], is_any, has_all_rows }
     }
 
     pub(super) fn params(&self) -> [&dyn ToValue; 4] {

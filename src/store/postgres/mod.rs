@@ -59,7 +59,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
     time::Duration,
 };
-use writer::SqliteCommitLoop;
+use writer::PostgresCommitLoop;
 use writer_lease::WriterLease;
 
 /// Implements the store traits on one database.
@@ -71,7 +71,7 @@ pub struct PostgresStore {
     thread: WriterThread,
     node: Arc<NodeHandle>,
     heartbeat: HeartbeatHandle,
-    handover: Arc<dyn CommitListener>,
+    commit_listener: Arc<dyn CommitListener>,
     /// `None` once the store is closed: then no more notifications are sent.
     notify_sender: Mutex<Option<NotifySender>>,
 }
@@ -92,14 +92,15 @@ struct OpenedNode {
 fn join_node(
     server: &Arc<Server>,
     watch: Arc<dyn CommitWatch>,
-    handover: Arc<dyn CommitListener>,
+    commit_listener: Arc<dyn CommitListener>,
 ) -> Result<OpenedNode, PostgresOpenError> {
-    let pulse = Arc::new(WriterLease::new(watch));
-    let (session, seat) = open::open(server, &pulse)?;
-    let place = Arc::new(NodeHandle::new(server.clone(), seat, pulse));
-    let heart = HeartbeatHandle::start(server.clone(), place.clone(), handover);
-    let (heart, ringer) = heart.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
-    Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer })
+    let writer_lease = Arc::new(WriterLease::new(watch));
+    let (session, writer_id) = open::open(server, &writer_lease)?;
+    let node = Arc::new(NodeHandle::new(server.clone(), writer_id, writer_lease));
+    let heartbeat = HeartbeatHandle::start(server.clone(), node.clone(), commit_listener);
+    let (heartbeat, notify_sender) =
+        heartbeat.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
+    Ok(OpenedNode { session, node, heartbeat, notify_sender })
 }
 
 impl PostgresStore {
@@ -108,7 +109,7 @@ impl PostgresStore {
     /// that is done.
     pub fn open(
         address: &DatabaseAddress,
-        handover: Arc<dyn CommitListener>,
+        commit_listener: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         window: Duration,
@@ -116,48 +117,46 @@ impl PostgresStore {
         let server = Arc::new(Server::at(address)?);
         let (opened, is_open) = mpsc::channel();
         // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
-        let (to_write, told) = (server.clone(), handover.clone());
-        let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, watch.clone(), told.clone()) {
-            Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer }) => {
-                let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
-                let writer =
-                    SqliteCommitLoop::new(to_write, session, place, queue.clone(), ringer, told.clone());
-                GroupCommit::new(writer, queue, told, watch).run(window);
-            }
-            Err(error) => {
-                let _ = opened.send(Err(error));
-            }
-        };
+        let (to_write, listener) = (server.clone(), commit_listener.clone());
+        let write =
+            move |queue: Arc<CommandQueue>| match join_node(&to_write, watch.clone(), listener.clone()) {
+                Ok(OpenedNode { session, node, heartbeat, notify_sender }) => {
+                    let _ = opened.send(Ok((node.clone(), heartbeat, notify_sender.clone())));
+                    let writer = PostgresCommitLoop::new(
+                        to_write,
+                        session,
+                        node,
+                        queue.clone(),
+                        notify_sender,
+                        listener.clone(),
+                    );
+                    GroupCommit::new(writer, queue, listener, watch).run(window);
+                }
+                Err(error) => {
+                    let _ = opened.send(Err(error));
+                }
+            };
         let not_prepared = |why: String| PostgresOpenError::NotPrepared(why);
         let (queue, thread) =
             WriterThread::start(limits, write).map_err(|error| not_prepared(error.to_string()))?;
-        let (place, heart, ringer) =
+        let (node, heartbeat, notify_sender) =
             is_open.recv().unwrap_or_else(|_| Err(not_prepared("its writer ended".to_owned())))?;
         let (readers, engine_readers) = (readers::on(&server), readers::on(&server));
-        let ringer = Mutex::new(Some(ringer));
-        Ok(Self {
-            queue,
-            readers,
-            engine_readers,
-            thread,
-            node: place,
-            heartbeat: heart,
-            handover,
-            notify_sender: ringer,
-        })
+        let notify_sender = Mutex::new(Some(notify_sender));
+        Ok(Self { queue, readers, engine_readers, thread, node, heartbeat, commit_listener, notify_sender })
     }
 
     /// Returns a function that notifies other nodes of deliveries that were taken over, and the engine here if asked for.
     fn takeover_publisher(&self, is_told_here: bool) -> impl FnOnce(TakenOver) -> usize + Send + 'static {
-        let handover = self.handover.clone();
-        let ringer = self.notify_sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let commit_listener = self.commit_listener.clone();
+        let notify_sender = self.notify_sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         move |taken| {
             let after = CommitEffects::of_takeover(taken.newly_due);
-            if let Some(ringer) = ringer {
-                ringer.send(NotifyMessage::of(&after, false, &*handover));
+            if let Some(notify_sender) = notify_sender {
+                notify_sender.send(NotifyMessage::of(&after, false, &*commit_listener));
             }
             if is_told_here {
-                after.notify_engine(&*handover);
+                after.notify_engine(&*commit_listener);
             }
             taken.count
         }
@@ -177,20 +176,23 @@ impl Store for PostgresStore {
 impl MembershipBackend for PostgresStore {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
         // The engine searches all endpoint queues when it starts. Until then no endpoint is loaded, and no queue is served.
-        let (aside, tell, handover) =
-            (BlockingSession(self.node.clone()), self.takeover_publisher(false), self.handover.clone());
+        let (aside, tell, commit_listener) = (
+            BlockingSession(self.node.clone()),
+            self.takeover_publisher(false),
+            self.commit_listener.clone(),
+        );
         Box::pin(async move {
             let (joined, taken, inspections_wait) = aside.join(now).await?;
             tell(taken);
             if inspections_wait {
-                handover.inspection_waiting();
+                commit_listener.inspection_waiting();
             }
             Ok(joined)
         })
     }
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
-        self.heartbeat.beat(beat)
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
+        self.heartbeat.heartbeat(heartbeat)
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {

@@ -108,8 +108,8 @@ pub(super) fn list(
             let fits = row.get(9)?
                 && filter.key.is_none_or(|key| row.is(2, &key))
                 && filter.action.is_none_or(|action| row.is(6, &action.name()));
-            let place = Cursor { at: 0, id: row.get(0)? };
-            Ok(fitting.examine(place, fits.then(|| read(row)).transpose()?))
+            let cursor = Cursor { at: 0, id: row.get(0)? };
+            Ok(fitting.examine(cursor, fits.then(|| read(row)).transpose()?))
         })
     })
 }

@@ -92,11 +92,11 @@ impl Locks {
 /// Effects of a batch, passed to the engine once it is durable.
 #[derive(Default)]
 pub(in crate::store) struct CommitEffects {
-    pub(super) carried: Vec<LeasedDelivery>,
+    pub(super) leased: Vec<LeasedDelivery>,
     pub(in crate::store) waiting: Vec<(EndpointId, Timestamp)>,
     /// Waiting as well, and requested manually.
     pub(in crate::store) manual: Vec<(EndpointId, Timestamp)>,
-    pub(super) switched_off: Vec<(EndpointId, Disabled, u32)>,
+    pub(super) disabled: Vec<(EndpointId, Disabled, u32)>,
     pub(in crate::store) inspections_wait: bool,
     pub(in crate::store) notices_wait: bool,
     /// For other nodes only: the caller on this node notifies its own engine.
@@ -111,27 +111,27 @@ impl CommitEffects {
         Self { waiting: waiting.into_iter().collect(), ..Self::default() }
     }
 
-    pub(in crate::store) fn notify_engine(self, handover: &dyn CommitListener) {
-        for (endpoint, off, revision) in self.switched_off {
-            handover.endpoint_disabled(endpoint, off, revision);
+    pub(in crate::store) fn notify_engine(self, commit_listener: &dyn CommitListener) {
+        for (endpoint, off, revision) in self.disabled {
+            commit_listener.endpoint_disabled(endpoint, off, revision);
         }
         for (endpoint, due) in self.waiting {
-            handover.delivery_waiting(endpoint, due);
+            commit_listener.delivery_waiting(endpoint, due);
         }
         for (endpoint, due) in self.manual {
-            handover.manual_waiting(endpoint, due);
+            commit_listener.manual_waiting(endpoint, due);
         }
-        if !self.carried.is_empty() {
-            handover.deliveries_leased(self.carried);
+        if !self.leased.is_empty() {
+            commit_listener.deliveries_leased(self.leased);
         }
         if self.inspections_wait {
-            handover.inspection_waiting();
+            commit_listener.inspection_waiting();
         }
         if self.notices_wait {
-            handover.notice_waiting();
+            commit_listener.notice_waiting();
         }
-        for hint in self.live_updates {
-            handover.live_update(hint);
+        for update in self.live_updates {
+            commit_listener.live_update(update);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 pub(in crate::store) trait MembershipBackend: Send + Sync {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined>;
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<ClusterView>>;
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<'static, Option<ClusterView>>;
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>>;
 

@@ -41,7 +41,7 @@ macro_rules! integer_column {
 }
 
 fn pick<T: Copy>(all: &[T], number: i64) -> Option<T> {
-    usize::try_from(number).ok().and_then(|place| all.get(place).copied())
+    usize::try_from(number).ok().and_then(|index| all.get(index).copied())
 }
 
 const CHANNELS: [NoticeChannel; 3] = [NoticeChannel::Email, NoticeChannel::List, NoticeChannel::None];
@@ -58,7 +58,7 @@ integer_column! {
     ReplayId: |id| id.as_i64(), |n| Some(ReplayId::from_i64(n));
     KeyId: |id| id.as_i64(), |n| Some(KeyId::from_i64(n));
     AuditId: |id| id.as_i64(), |n| Some(AuditId::from_i64(n));
-    OrderingKey: |okey| okey.as_i64(), |n| Some(OrderingKey::from_i64(n));
+    OrderingKey: |ordering_key| ordering_key.as_i64(), |n| Some(OrderingKey::from_i64(n));
     NoticeId: |id| id.as_i64(), |n| Some(NoticeId::from_i64(n));
     NoticeKind: |kind| *kind as i64, |n| pick(NoticeKind::ALL, n);
     NoticeChannel: |channel| CHANNELS.iter().position(|c| c == channel).unwrap_or(0) as i64, |n| pick(&CHANNELS, n);

@@ -60,12 +60,12 @@ impl<D: Backend> DeliveryStore for D {
 
     fn accept_inbox(&self, intake: InboxBatch) -> Reply<'_, Vec<Accepted>> {
         let (reply, answer) = oneshot::channel();
-        let InboxBatch { events, refused, removed: settled } = intake;
+        let InboxBatch { events, refused, removed } = intake;
         let (numbers, events): (Vec<_>, Vec<_>) = events.into_iter().unzip();
         let (count, bytes) = weight(&events);
         let accept = Accept { events, results: Vec::new(), epoch: 0, reply: Some(reply) };
         self.commands().push_accept(
-            Box::new(AcceptInbox { accept, numbers, refused, removed: settled }),
+            Box::new(AcceptInbox { accept, numbers, refused, removed }),
             count,
             bytes,
         );
@@ -80,16 +80,16 @@ impl<D: Backend> DeliveryStore for D {
         self.commands().push(Box::new(RecordResult { record, recorded: None }));
     }
 
-    fn lease_due(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>> {
+    fn lease_due(&self, requests: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>> {
         let (reply, answer) = oneshot::channel();
-        self.commands().push(Box::new(LeaseDue { requests: wants, now, found: Vec::new(), epoch: 0, reply }));
+        self.commands().push(Box::new(LeaseDue { requests, now, found: Vec::new(), epoch: 0, reply }));
         answered(answer)
     }
 
-    fn release(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
+    fn release(&self, leased: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
         let (reply, answer) = oneshot::channel();
         self.commands().push(Box::new(Release {
-            carried,
+            leased,
             now,
             waiting: Vec::new(),
             changed: BTreeSet::new(),
@@ -109,12 +109,12 @@ impl<D: Backend> DeliveryStore for D {
         let reply = self.write_then(
             move |tx| {
                 let mut woken = Vec::new();
-                let asked = delivery_statements::act(tx, app, delivery, ask, now, &mut woken)?;
-                Ok((audit::write_if_changed(tx, entry.as_ref(), asked)?, woken))
+                let result = delivery_statements::act(tx, app, delivery, ask, now, &mut woken)?;
+                Ok((audit::write_if_changed(tx, entry.as_ref(), result)?, woken))
             },
-            |(asked, woken), after| {
+            |(result, woken), after| {
                 after.waiting.extend(woken);
-                if let ActionResult::Done(delivery) | ActionResult::Made(delivery) = asked
+                if let ActionResult::Done(delivery) | ActionResult::Made(delivery) = result
                     && delivery.state == DeliveryState::Pending
                     && let Some(due) = delivery.due
                 {
@@ -122,7 +122,7 @@ impl<D: Backend> DeliveryStore for D {
                 }
             },
         );
-        Box::pin(async move { reply.await.map(|(asked, _)| asked) })
+        Box::pin(async move { reply.await.map(|(result, _)| result) })
     }
 
     fn advance_retries(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, AdvancedRetries> {
@@ -135,7 +135,7 @@ impl<D: Backend> DeliveryStore for D {
                 }
             },
         );
-        Box::pin(async move { reply.await.map(|(brought, _)| brought) })
+        Box::pin(async move { reply.await.map(|(advanced, _)| advanced) })
     }
 
     fn apply_to_waiting(
@@ -147,14 +147,14 @@ impl<D: Backend> DeliveryStore for D {
     ) -> Reply<'_, usize> {
         let reply = self.write_then(
             move |tx| delivery_statements::apply_to_waiting(tx, endpoint, settle, most, now),
-            move |settled, after| {
-                if settled.is_released {
+            move |outcome, after| {
+                if outcome.is_released {
                     after.waiting.push((endpoint, now));
                 }
-                after.live_updates.extend(settled.app.map(|app| LiveUpdate::deliveries(app, endpoint)));
+                after.live_updates.extend(outcome.app.map(|app| LiveUpdate::deliveries(app, endpoint)));
             },
         );
-        Box::pin(async move { reply.await.map(|settled| settled.count) })
+        Box::pin(async move { reply.await.map(|outcome| outcome.count) })
     }
 
     fn erase_data(&self, app: AppId, event: EventId, entry: Option<AuditEntry>) -> Reply<'_, bool> {
@@ -237,8 +237,8 @@ impl<D: Backend> DeliveryStore for D {
         self.write(move |tx| inspections::finish(tx, inspection, report.as_ref(), now))
     }
 
-    fn next_mail(&self, turn: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch> {
-        self.write(move |tx| outbox::next_mail(tx, &turn, now))
+    fn next_mail(&self, cursor: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch> {
+        self.write(move |tx| outbox::next_mail(tx, &cursor, now))
     }
 
     fn finish_mail(&self, app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> Reply<'_, ()> {

@@ -53,17 +53,18 @@ impl SqliteStore {
     /// program, or that a newer version wrote, without touching it.
     pub fn open(
         path: &Path,
-        handover: Arc<dyn CommitListener>,
+        commit_listener: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         window: Duration,
     ) -> Result<Self, SqliteOpenError> {
         let opened = open::open(path)?;
-        let bell: Arc<CheckpointSignal> = Arc::default();
+        let signal: Arc<CheckpointSignal> = Arc::default();
         let io = |error| SqliteOpenError::Io { path: path.to_owned(), error };
-        let checkpointer = Checkpointer::start(path, bell.clone()).map_err(io)?;
-        let write =
-            move |queue| SqliteCommitLoop::new(opened.connection, queue, handover, watch, bell).run(window);
+        let checkpointer = Checkpointer::start(path, signal.clone()).map_err(io)?;
+        let write = move |queue| {
+            SqliteCommitLoop::new(opened.connection, queue, commit_listener, watch, signal).run(window)
+        };
         let (queue, thread) = WriterThread::start(limits, write).map_err(io)?;
         Ok(Self {
             queue,
@@ -79,14 +80,14 @@ impl SqliteStore {
     /// Opens a store for the simulation and quick tests: the caller drives the writer, `wake` is called when a command waits.
     pub fn in_memory(
         connection: Option<Connection>,
-        handover: Arc<dyn CommitListener>,
+        commit_listener: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         wake: Box<dyn Fn() + Send + Sync>,
     ) -> rusqlite::Result<(Self, SqliteCommitLoop)> {
         let connection = connection.map_or_else(open::open_in_memory, Ok)?;
         let queue = Arc::new(CommandQueue::new(limits, wake));
-        let writer = SqliteCommitLoop::new(connection, queue.clone(), handover, watch, Arc::default());
+        let writer = SqliteCommitLoop::new(connection, queue.clone(), commit_listener, watch, Arc::default());
         let store = Self {
             queue,
             readers: None,

@@ -30,7 +30,7 @@ pub struct SimNode {
     queue: Arc<CommandQueue>,
     file: Arc<SharedFile>,
     identity: Arc<NodeIdentity>,
-    handover: Arc<dyn CommitListener>,
+    commit_listener: Arc<dyn CommitListener>,
     /// Ends with the last clone of the node.
     thread: Arc<WriterShutdown>,
 }
@@ -46,8 +46,8 @@ struct NodeIdentity {
 
 impl NodeIdentity {
     fn first(epoch: i64, slot: u8) -> Arc<Self> {
-        let (seat, lost) = (Mutex::new(WriterId::first(epoch, slot)), AtomicI64::new(0));
-        Arc::new(Self { writer_id: seat, lost, is_in_doubt: AtomicBool::new(false) })
+        let (writer_id, lost) = (Mutex::new(WriterId::first(epoch, slot)), AtomicI64::new(0));
+        Arc::new(Self { writer_id, lost, is_in_doubt: AtomicBool::new(false) })
     }
 
     fn writer_id(&self) -> MutexGuard<'_, WriterId> {
@@ -96,35 +96,35 @@ impl SimNode {
     /// Joins the file beside the others; the caller drives the writer, `wake` is called when a command waits.
     pub fn enter(
         file: &Arc<SharedFile>,
-        handover: Arc<dyn CommitListener>,
+        commit_listener: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         wake: Box<dyn Fn() + Send + Sync>,
     ) -> std::io::Result<(Self, SimCommitLoop)> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
         let queue = Arc::new(CommandQueue::new(limits, wake));
-        let place = NodeIdentity::first(epoch, slot);
-        let pen = SimWriter { file: file.clone(), identity: place.clone(), epoch, last: 0 };
-        let writer = SimCommitLoop(GroupCommit::new(pen, queue.clone(), handover.clone(), watch));
+        let identity = NodeIdentity::first(epoch, slot);
+        let pen = SimWriter { file: file.clone(), identity: identity.clone(), epoch, last: 0 };
+        let writer = SimCommitLoop(GroupCommit::new(pen, queue.clone(), commit_listener.clone(), watch));
         let thread = Arc::new(WriterShutdown(queue.clone(), WriterThread::none()));
-        Ok((Self { queue, file: file.clone(), identity: place, handover, thread }, writer))
+        Ok((Self { queue, file: file.clone(), identity, commit_listener, thread }, writer))
     }
 
     /// Joins the file, with a thread that writes.
     pub fn start(
         file: &Arc<SharedFile>,
-        handover: Arc<dyn CommitListener>,
+        commit_listener: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
     ) -> std::io::Result<Self> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
-        let place = NodeIdentity::first(epoch, slot);
-        let pen = SimWriter { file: file.clone(), identity: place.clone(), epoch, last: 0 };
-        let told = handover.clone();
-        let write = move |queue| GroupCommit::new(pen, queue, told, watch).run(Duration::ZERO);
+        let identity = NodeIdentity::first(epoch, slot);
+        let pen = SimWriter { file: file.clone(), identity: identity.clone(), epoch, last: 0 };
+        let listener = commit_listener.clone();
+        let write = move |queue| GroupCommit::new(pen, queue, listener, watch).run(Duration::ZERO);
         let (queue, thread) = WriterThread::start(limits, write)?;
         let thread = Arc::new(WriterShutdown(queue.clone(), thread));
-        Ok(Self { queue, file: file.clone(), identity: place, handover, thread })
+        Ok(Self { queue, file: file.clone(), identity, commit_listener, thread })
     }
 
     fn run_now<T: Send + 'static>(
@@ -137,7 +137,7 @@ impl SimNode {
     }
 
     fn publish_takeover(&self, taken: TakenOver) -> usize {
-        CommitEffects::of_takeover(taken.newly_due).notify_engine(&*self.handover);
+        CommitEffects::of_takeover(taken.newly_due).notify_engine(&*self.commit_listener);
         taken.count
     }
 }
@@ -175,13 +175,13 @@ impl SimCommitLoop {
 
 impl BatchWriter for SimWriter {
     fn commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64> {
-        let seat = *self.identity.writer_id();
-        let epoch = seat.epoch;
+        let writer_id = *self.identity.writer_id();
+        let epoch = writer_id.epoch;
         if epoch != self.epoch {
             (self.epoch, self.last) = (epoch, 0);
         }
         let last = self.last;
-        let stored = self.file.run_at(epoch, Some(seat), |tx| {
+        let stored = self.file.run_at(epoch, Some(writer_id), |tx| {
             let fence =
                 "UPDATE writer_batches SET batch = ?2 + 1 WHERE epoch = ?1 AND writer = 0 AND batch = ?2";
             if tx.execute(fence, params![epoch, last])? == 0 {
@@ -281,8 +281,8 @@ impl MembershipBackend for SimNode {
             let before = node.epoch();
             if node.run_now(before, |tx| nodes::slot(tx)).await?.is_none() || node.identity.is_lost() {
                 let (epoch, slot) = node.file.enter().map_err(|error| store_error(&error))?;
-                let mut seat = node.identity.writer_id();
-                *seat = seat.rejoined(epoch, slot);
+                let mut writer_id = node.identity.writer_id();
+                *writer_id = writer_id.rejoined(epoch, slot);
             }
             let epoch = node.epoch();
             let mut dead = node.run_now(epoch, |tx| nodes::find_dead(tx, |_, _| false, tx.now)).await?.dead;
@@ -295,22 +295,22 @@ impl MembershipBackend for SimNode {
             }
             let (newest_id, inspections_wait) = node.step(|tx, _| newest_id_and_inspections(tx)).await?;
             if inspections_wait {
-                node.handover.inspection_waiting();
+                node.commit_listener.inspection_waiting();
             }
             let slot = {
-                let mut seat = node.identity.writer_id();
-                *seat = seat.after_id(newest_id);
-                seat.slot()
+                let mut writer_id = node.identity.writer_id();
+                *writer_id = writer_id.after_id(newest_id);
+                writer_id.slot()
             };
             Ok(Joined { slot, epoch, is_alone: false, newest_id, taken_over: node.publish_takeover(taken) })
         })
     }
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
         if self.identity.is_lost() {
             return Box::pin(std::future::ready(Ok(None)));
         }
-        self.run_now(self.epoch(), |tx| nodes::heartbeat(tx, &beat, tx.now))
+        self.run_now(self.epoch(), |tx| nodes::heartbeat(tx, &heartbeat, tx.now))
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {

@@ -26,12 +26,12 @@ impl SqliteCommitLoop {
     pub(super) fn new(
         connection: Connection,
         queue: Arc<CommandQueue>,
-        handover: Arc<dyn CommitListener>,
+        commit_listener: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
-        bell: Arc<CheckpointSignal>,
+        signal: Arc<CheckpointSignal>,
     ) -> Self {
-        let file = SqliteWriter { connection, signal: bell, flush_failed: false };
-        Self(GroupCommit::new(file, queue, handover, watch))
+        let file = SqliteWriter { connection, signal, flush_failed: false };
+        Self(GroupCommit::new(file, queue, commit_listener, watch))
     }
 
     /// Writes one batch of the waiting commands. After `Nothing` the next command wakes the writer.

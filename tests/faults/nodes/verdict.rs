@@ -121,7 +121,7 @@ pub(super) struct FaultOutcome {
     /// Events so far that were stored by a single-statement transaction; `None` where none can be.
     pub(super) single_statement_events: Option<usize>,
     /// The time until every delivery had ended, after publishing stopped.
-    settled: Duration,
+    has_settled: Duration,
     /// The time until other nodes had taken over.
     pub(super) takeover: Option<Duration>,
     /// The time until every node worked again.
@@ -134,7 +134,7 @@ impl FaultOutcome {
         before: &DeliveryFigures,
         figures: &DeliveryFigures,
         totals: Violations,
-        settled: Duration,
+        has_settled: Duration,
     ) -> Self {
         let DeliveryFigures { lost, stuck, phantom, unexplained, unrecorded, changed, .. } = *figures;
         Self {
@@ -148,7 +148,7 @@ impl FaultOutcome {
             in_flight: 0,
             totals,
             single_statement_events: None,
-            settled,
+            has_settled,
             takeover: None,
             back: None,
         }
@@ -222,8 +222,8 @@ impl fmt::Display for FaultOutcome {
         if let Some(at_once) = self.single_statement_events {
             write!(out, " at_once={at_once}")?;
         }
-        let settled = Some(self.settled);
-        for (name, took) in [("takeover", self.takeover), ("back", self.back), ("settled", settled)] {
+        let has_settled = Some(self.has_settled);
+        for (name, took) in [("takeover", self.takeover), ("back", self.back), ("settled", has_settled)] {
             if let Some(took) = took {
                 write!(out, " {name}={:.1}s", took.as_secs_f64())?;
             }

@@ -104,9 +104,9 @@ pub(super) struct FakeNode {
 }
 
 impl FakeNode {
-    pub(super) fn to(town: &Arc<FakeCluster>) -> Arc<Self> {
+    pub(super) fn to(cluster: &Arc<FakeCluster>) -> Arc<Self> {
         let (is_cut, delay_ms) = (AtomicBool::new(false), AtomicU64::new(0));
-        Arc::new(Self { cluster: town.clone(), epoch: AtomicI64::new(0), is_cut, delay_ms })
+        Arc::new(Self { cluster: cluster.clone(), epoch: AtomicI64::new(0), is_cut, delay_ms })
     }
 
     fn answer<'a, T: Send + 'a>(
@@ -147,14 +147,16 @@ impl ClusterStore for FakeNode {
         })
     }
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<ClusterView>> {
-        let heard = self.answer(move |state, epoch| {
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<ClusterView>> {
+        let reply = self.answer(move |state, epoch| {
             let row = state.nodes.get_mut(&epoch)?;
-            *row =
-                MemberRow { lease_until: self.cluster.clock.monotonic().plus(LEASE), last_heartbeat: beat };
+            *row = MemberRow {
+                lease_until: self.cluster.clock.monotonic().plus(LEASE),
+                last_heartbeat: heartbeat,
+            };
             Some(())
         });
-        Box::pin(async move { heard.await.map(|heard| heard.map(|()| self.cluster.view())) })
+        Box::pin(async move { reply.await.map(|reply| reply.map(|()| self.cluster.view())) })
     }
 
     fn take_over(&self, epoch: i64, _: Timestamp) -> Reply<'_, Option<usize>> {

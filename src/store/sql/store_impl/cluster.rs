@@ -52,8 +52,8 @@ impl<D: Backend> ClusterStore for D {
         Box::pin(async move { reply.await.map(|(joined, _)| joined) })
     }
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<ClusterView>> {
-        self.membership().map_or_else(|| answer(Some(alone())), |membership| membership.heartbeat(beat))
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<ClusterView>> {
+        self.membership().map_or_else(|| answer(Some(alone())), |membership| membership.heartbeat(heartbeat))
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'_, Option<usize>> {
@@ -100,8 +100,8 @@ impl<D: Backend> ClusterStore for D {
         self.read_for_engine(maintenance::find_queues)
     }
 
-    fn queues_with_due(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>> {
-        self.read_for_engine(move |connection| maintenance::queues_with_due(connection, &lanes, now))
+    fn queues_with_due(&self, queues: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>> {
+        self.read_for_engine(move |connection| maintenance::queues_with_due(connection, &queues, now))
     }
 
     fn purge_deleted_apps(&self) -> Reply<'_, bool> {
@@ -146,10 +146,10 @@ impl<D: Backend> ClusterStore for D {
         self.read_for_engine(move |connection| health::health_bootstrap(connection, now))
     }
 
-    fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RollupResult> {
+    fn roll_up(&self, adjusted_time: Duration, now: Timestamp) -> Reply<'_, RollupResult> {
         Box::pin(async move {
             let part = self.read_for_engine(rollup::next_part).await?;
-            self.write(move |tx| rollup::roll_up(tx, &part, accountable, now)).await
+            self.write(move |tx| rollup::roll_up(tx, &part, adjusted_time, now)).await
         })
     }
 
@@ -175,11 +175,11 @@ impl<D: Backend> ClusterStore for D {
         self.read_for_engine(health::degraded)
     }
 
-    fn evaluate_health(&self, suspects: Vec<HealthCandidate>, now: Timestamp) -> Reply<'_, ()> {
+    fn evaluate_health(&self, candidates: Vec<HealthCandidate>, now: Timestamp) -> Reply<'_, ()> {
         let reply = self.write_then(
-            move |tx| health::evaluate_health(tx, &suspects, now),
+            move |tx| health::evaluate_health(tx, &candidates, now),
             |judged, after| {
-                after.switched_off.extend(judged.disabled.iter().cloned());
+                after.disabled.extend(judged.disabled.iter().cloned());
                 after.live_updates.extend(
                     judged.changed.iter().map(|(app, endpoint)| LiveUpdate::endpoint(*app, *endpoint)),
                 );

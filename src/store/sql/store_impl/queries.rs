@@ -29,8 +29,8 @@ use crate::{
 };
 
 impl<D: Backend> QueryStore for D {
-    fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>> {
-        self.read(move |connection| queries::find_event(connection, app, &given_id, own))
+    fn find_event(&self, app: AppId, external_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>> {
+        self.read(move |connection| queries::find_event(connection, app, &external_id, own))
     }
 
     fn find_duplicate(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted> {
@@ -98,11 +98,11 @@ impl<D: Backend> QueryStore for D {
 
     fn queue(
         &self,
-        lanes: Vec<EndpointId>,
+        queues: Vec<EndpointId>,
         after: Option<Cursor>,
         limit: u32,
     ) -> Reply<'_, Page<DeliveryRow>> {
-        self.read(move |connection| queries::queue(connection, &lanes, after, limit))
+        self.read(move |connection| queries::queue(connection, &queues, after, limit))
     }
 
     fn dead_letters(

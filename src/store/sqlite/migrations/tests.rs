@@ -100,9 +100,9 @@ fn statistics_of_version_3_are_kept_and_its_log_is_rolled_up() {
     migrate(&store, 3).unwrap();
     roll_up_all(&store, Timestamp::from_millis(1_800_000_010_000));
     let counted = |endpoint: i64| {
-        let sums = "SELECT ok, failed, latency, outcomes FROM statistics WHERE app = 7 AND endpoint = ?1 AND width = 60";
+        let counters = "SELECT ok, failed, latency, outcomes FROM statistics WHERE app = 7 AND endpoint = ?1 AND width = 60";
         store
-            .query_row(sums, [endpoint], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .query_row(counters, [endpoint], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
             .unwrap()
     };
     let expected: (i64, i64, String, String) = (5, 1, r#"{"5":6}"#.into(), "{}".into());
