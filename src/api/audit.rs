@@ -74,7 +74,7 @@ impl AuditEntryView {
             app_id: app,
             action: entry.action.name(),
             object_id: entry.object_id,
-            detail: entry.detail,
+            detail: entry.detail.and_then(|detail| serde_json::to_value(detail).ok()),
         }
     }
 }

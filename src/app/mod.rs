@@ -127,11 +127,7 @@ impl StartedNode {
         storage.set_usage(open_store::usage(settings, &*store).await?);
         let ids = IdGenerator::new(joined.slot, joined.newest_id);
         let addresses = address_policy(settings, is_dev);
-        let gate = NodeSendGate {
-            node_state: node_state.clone(),
-            clock: clock.clone(),
-            delivery_store: delivery_store.clone(),
-        };
+        let gate = send_gate(&node_state, &clock, &delivery_store);
         let client = http_client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::ServiceDeps {
             config_cache: config_cache.clone(),
@@ -260,6 +256,19 @@ fn initial_node_state(store: &StoreLocation) -> NodeLease {
     match store {
         StoreLocation::Sqlite(_) => NodeLease::single_node(),
         StoreLocation::Postgres(_) => NodeLease::default(),
+    }
+}
+
+/// The gate of outbound requests: this node's lease, and whether the store takes results.
+fn send_gate(
+    node_state: &Arc<NodeLease>,
+    clock: &Arc<dyn Clock>,
+    delivery_store: &Arc<LiveUpdateStore>,
+) -> NodeSendGate {
+    NodeSendGate {
+        node_state: node_state.clone(),
+        clock: clock.clone(),
+        delivery_store: delivery_store.clone(),
     }
 }
 

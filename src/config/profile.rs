@@ -240,6 +240,22 @@ mod tests {
     }
 
     #[test]
+    fn a_file_with_every_field_is_the_same_text_in_every_version() {
+        let fields = r#"
+["default"]
+url = "https://p.example"
+key = "phk_1"
+app = "shop"
+
+["my shop"]
+"#;
+        let text = format!("{FILE_HEADER}{fields}");
+        let by_name = parse("profile.toml", &text).unwrap();
+        assert_eq!(by_name["default"].key, Some(HiddenText::new("phk_1")));
+        assert_eq!(Profiles { path: None, by_name }.text(), text);
+    }
+
+    #[test]
     fn a_file_with_keys_that_others_may_read_is_refused_with_the_command_that_helps() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("profile.toml");

@@ -227,6 +227,13 @@ mod tests {
         assert_eq!(unknown.key_id_of(&encrypted), Err(EncryptionError::UnknownKey(fingerprint)));
     }
 
+    /// The first four bytes of the key's SHA-256, which stand in every value that a key without an id encrypted.
+    #[test]
+    fn the_id_of_a_key_without_one_is_the_same_in_every_version() {
+        assert_eq!(ring(&key(1)).primary_id(), "72cd6e84");
+        assert_eq!(ring(&key(1)).encrypt(b"", "ep", [0; 12]).unwrap()[..10], *b"\x01\x0872cd6e84");
+    }
+
     #[test]
     fn bad_keyrings_are_refused_by_place_without_echoing_a_key() {
         let long = BASE64_STANDARD.encode([1; 33]);

@@ -70,14 +70,14 @@ impl NodeLease {
 
     pub fn set_single_node(&self) {
         self.is_single_node.store(true, SeqCst);
-        self.ownership.iter().for_each(|home| home.store(ShardOwnership::Local as u8, SeqCst));
+        self.ownership.iter().for_each(|ownership| ownership.store(ShardOwnership::Local as u8, SeqCst));
         self.lease_valid_until.store(i64::MAX, SeqCst);
     }
 
     /// Sets the state of a node that just joined under this epoch: no shards, no lease.
     pub fn join(&self, epoch: i64) {
         self.lease_valid_until.store(i64::MIN, SeqCst);
-        self.ownership.iter().for_each(|home| home.store(ShardOwnership::Remote as u8, SeqCst));
+        self.ownership.iter().for_each(|ownership| ownership.store(ShardOwnership::Remote as u8, SeqCst));
         self.epoch.store(epoch, SeqCst);
     }
 
@@ -106,13 +106,13 @@ impl NodeLease {
         }
     }
 
-    pub fn set_ownership(&self, shard: u8, home: ShardOwnership) {
-        self.ownership[usize::from(shard)].store(home as u8, SeqCst);
+    pub fn set_ownership(&self, shard: u8, ownership: ShardOwnership) {
+        self.ownership[usize::from(shard)].store(ownership as u8, SeqCst);
     }
 
     /// Returns all shards in this state.
-    pub fn shards_in(&self, home: ShardOwnership) -> impl Iterator<Item = u8> + '_ {
-        (0..=u8::MAX).filter(move |shard| self.ownership(*shard) == home)
+    pub fn shards_in(&self, ownership: ShardOwnership) -> impl Iterator<Item = u8> + '_ {
+        (0..=u8::MAX).filter(move |shard| self.ownership(*shard) == ownership)
     }
 
     pub fn lease_valid_until(&self) -> Monotonic {

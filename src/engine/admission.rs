@@ -240,12 +240,12 @@ impl EndpointQueue {
             return None;
         }
         let throttled = state.circuit.delay_reason(now).filter(|_| !delivery.is_manual);
-        let starved =
+        let rate_limited =
             state.settings.rate.filter(|_| state.rate_limited_since.is_some()).map(DelayReason::Rate);
         let at_gates = state.settings.is_limited && self.limiter().is_waiting(self.app, self.endpoint);
         let is_full = state.in_flight >= state.concurrency();
         throttled
-            .or(starved)
+            .or(rate_limited)
             .or(at_gates.then_some(DelayReason::AppOrNodeLimit))
             .or(is_full.then_some(DelayReason::EndpointLimit))
     }
@@ -361,11 +361,12 @@ impl EndpointQueueState {
             (.., true) => None,
             _ => self.circuit.wait_note(*due),
         };
-        let starved = self.settings.rate.zip(self.rate_limited_since);
-        let starved = starved.and_then(|(rate, since)| rate_note(now.since((*due).max(since)), rate));
-        match (throttled, starved) {
-            (Some(throttled), Some(starved)) => Some(format!("{throttled}; {starved}")),
-            (throttled, starved) => throttled.or(starved),
+        let rate_limited = self.settings.rate.zip(self.rate_limited_since);
+        let rate_limited =
+            rate_limited.and_then(|(rate, since)| rate_note(now.since((*due).max(since)), rate));
+        match (throttled, rate_limited) {
+            (Some(throttled), Some(rate_limited)) => Some(format!("{throttled}; {rate_limited}")),
+            (throttled, rate_limited) => throttled.or(rate_limited),
         }
     }
 }

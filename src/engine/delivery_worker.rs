@@ -88,7 +88,7 @@ impl DeliveryWorker {
         match delivered {
             Ok(counts) => self.record_verdict(lease_guard, &endpoint, counts),
             Err(NoOutcome::NotRendered(fault)) => {
-                self.record_not_sent(lease_guard, &endpoint, begun_at, fault)
+                self.record_not_sent(lease_guard, &endpoint, begun_at, fault);
             }
             Err(NoOutcome::Released) => return None,
         }

@@ -167,8 +167,8 @@ impl EndpointQueue {
         let is_manual =
             state.has_manual_waiting && (state.backlog_until.is_some() || state.circuit.blocks_sending());
         if is_manual {
-            let hands = std::iter::from_fn(|| self.take_manual_permit(state, 0));
-            asking.manual = hands.take(MANUAL_EXTRA_MAX).collect();
+            let permits = std::iter::from_fn(|| self.take_manual_permit(state, 0));
+            asking.manual = permits.take(MANUAL_EXTRA_MAX).collect();
         }
         let is_split = state.backlog_until.is_some() && most > 1;
         let room = state.capacity();

@@ -208,9 +208,9 @@ impl MembershipState {
         self.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_owners(&self, shards: &[u8], home: ShardOwnership) {
+    fn set_owners(&self, shards: &[u8], ownership: ShardOwnership) {
         for shard in shards {
-            self.node_state().set_ownership(*shard, home);
+            self.node_state().set_ownership(*shard, ownership);
         }
     }
 }

@@ -125,7 +125,7 @@ impl Scheduler {
                     }
                 }
                 RefillDecision::Refill(RefillPermits {
-                    overdue: hands,
+                    overdue: permits,
                     is_probe,
                     fresh,
                     manual,
@@ -135,7 +135,7 @@ impl Scheduler {
                     let contract = self.config_cache.endpoint(endpoint).map(|found| found.contract.clone());
                     requests.push(LeaseRequest {
                         endpoint,
-                        permits: hands,
+                        permits,
                         is_probe,
                         backlog_until,
                         fresh_permits: fresh,

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     domain::{
-        audit::{AuditAction, AuditEntry},
+        audit::{AuditAction, AuditDetail, AuditEntry},
         config_cache::CachedApp,
         contract::PublishedWhileDisabled,
         delivery::DeliveryState,
@@ -18,7 +18,6 @@ use crate::{
     },
     store::replays::{ReplayChanged, SourceSearch},
 };
-use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
 const REPLAY_RATE_DEFAULT: u32 = 100;
@@ -132,7 +131,7 @@ impl Service {
         mut replay: Replay,
     ) -> Result<(Replay, AuditEntry), Error> {
         replay.total = self.count_sources(&replay).await?;
-        let detail = Some(json!({ "kind": replay.selection.kind(), "total": replay.total }));
+        let detail = Some(AuditDetail::of_replay(replay.selection.kind(), replay.total));
         let noted = self.audit_entry_in(
             caller,
             &entry.app(),

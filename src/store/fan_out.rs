@@ -22,13 +22,13 @@ pub fn receives_deliveries(endpoint: &Endpoint) -> bool {
 pub fn fan_out(
     event: &Event,
     subscribers: &[&Arc<Endpoint>],
-    hands: &dyn Permits,
+    permits: &dyn Permits,
     now: Timestamp,
 ) -> Vec<NewDelivery> {
     let is_due = event.deliver_at.is_none_or(|at| at <= now);
     let new = |(endpoint, number): (&&Arc<Endpoint>, i64)| {
         let permit = match endpoint.record.disabled {
-            None if is_due => hands.take(endpoint.id(), event.data.len()),
+            None if is_due => permits.take(endpoint.id(), event.data.len()),
             _ => None,
         };
         let mut new = new_delivery(event, number, endpoint, now, permit);

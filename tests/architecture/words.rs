@@ -327,7 +327,9 @@ fn exported_types(text: &str) -> Vec<String> {
         let mut words =
             item.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
         if let Some("struct" | "enum" | "trait" | "union" | "type") = words.next() {
-            types.extend(words.next().filter(|name| *name != "Error").map(str::to_owned));
+            // A name in lower case is the argument of a macro.
+            let is_type = |name: &&str| *name != "Error" && name.starts_with(char::is_uppercase);
+            types.extend(words.next().filter(is_type).map(str::to_owned));
         }
     }
     types

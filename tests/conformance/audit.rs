@@ -8,7 +8,7 @@ use posthaste::{
     domain::{
         api_key::{ApiKey, KeyHash, Scope},
         app::{App, AppSettings},
-        audit::{AuditAction, AuditEntry},
+        audit::{AuditAction, AuditDetail, AuditEntry},
         delivery::DeliveryState,
         endpoint::EndpointRecord,
         id::{AppId, AuditId, DeliveryId, EventId, KeyId, made_at},
@@ -23,7 +23,6 @@ use posthaste::{
         replays::ReplayChanged,
     },
 };
-use serde_json::json;
 
 const KEY: KeyId = KeyId::from_i64(7);
 
@@ -38,7 +37,7 @@ fn entry(fixture: &mut Fixture, app: Option<AppId>, action: AuditAction) -> Audi
         app,
         action,
         object_id: "ep_1".into(),
-        detail: Some(json!({ "fields": ["url"] })),
+        detail: AuditDetail::of_fields(&["url".to_owned()]),
     }
 }
 

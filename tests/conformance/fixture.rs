@@ -70,8 +70,8 @@ impl Fixture {
         let store = backend.open(recorder.clone(), 10_000, 64 << 20);
         let ids = IdSource::new(0, 0);
         let (app, endpoint) = (AppId::from_i64(0), EndpointId::from_i64(0));
-        let hands = Arc::default();
-        let mut fixture = Self { store: Some(store), backend, recorder, permits: hands, ids, app, endpoint };
+        let permits = Arc::default();
+        let mut fixture = Self { store: Some(store), backend, recorder, permits, ids, app, endpoint };
         fixture.store().join(NOW).await.unwrap();
         fixture.app = fixture.new_app().await;
         fixture.endpoint = fixture.new_endpoint(fixture.app).await;
@@ -228,20 +228,20 @@ impl Fixture {
     }
 
     /// Refills the queue with due deliveries, with this many permits.
-    pub(crate) async fn refill(&self, endpoint: EndpointId, hands: usize, now: Timestamp) -> LeaseResult {
-        let request = self.refill_request(endpoint, hands);
+    pub(crate) async fn refill(&self, endpoint: EndpointId, permits: usize, now: Timestamp) -> LeaseResult {
+        let request = self.refill_request(endpoint, permits);
         let mut refilled = self.store().lease_due(vec![request], now).await.unwrap();
         self.wait_until_idle().await;
         assert_eq!(refilled.len(), 1);
         refilled.remove(0)
     }
 
-    pub(crate) fn refill_request(&self, endpoint: EndpointId, hands: usize) -> LeaseRequest {
-        let hands = (0..hands).map(|_| self.permits.take()).collect();
+    pub(crate) fn refill_request(&self, endpoint: EndpointId, permits: usize) -> LeaseRequest {
+        let permits = (0..permits).map(|_| self.permits.take()).collect();
         let (backlog_until, fresh, manual, bytes_max, contract) = (None, vec![], vec![], usize::MAX, None);
         LeaseRequest {
             endpoint,
-            permits: hands,
+            permits,
             is_probe: false,
             backlog_until,
             fresh_permits: fresh,

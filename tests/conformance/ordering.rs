@@ -62,18 +62,18 @@ async fn end(fixture: &Fixture, verdict: Verdict) {
 pub(crate) async fn check_groups(fixture: &Fixture) {
     let all =
         fixture.store().deliveries(fixture.app, DeliveryListFilter::default(), None, 10_000).await.unwrap();
-    let mut lines: BTreeMap<_, (usize, usize)> = BTreeMap::new();
+    let mut groups: BTreeMap<_, (usize, usize)> = BTreeMap::new();
     for Delivery { endpoint, ordering_key, due, id, .. } in all.rows.into_iter().map(|listed| listed.delivery)
     {
         let Some(ordering_key) = ordering_key else {
             assert!(due < Some(Timestamp::NEVER), "{id} waits without an ordering group");
             continue;
         };
-        let (first, behind) = lines.entry((endpoint, ordering_key)).or_default();
+        let (first, behind) = groups.entry((endpoint, ordering_key)).or_default();
         *(if due == Some(Timestamp::NEVER) { behind } else { first }) += 1;
     }
-    for (line, (first, behind)) in lines {
-        assert_eq!(first, 1, "{line:?} with {behind} behind");
+    for (group, (first, behind)) in groups {
+        assert_eq!(first, 1, "{group:?} with {behind} behind");
     }
 }
 

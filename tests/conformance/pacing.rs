@@ -27,11 +27,11 @@ async fn due_at(fixture: &mut Fixture, due: Timestamp) -> DeliveryId {
 }
 
 fn lease_request(fixture: &Fixture, overdue: usize, fresh: usize, manual: usize) -> LeaseRequest {
-    let hands = |count: usize| (0..count).map(|_| fixture.permits.take()).collect();
+    let permits = |count: usize| (0..count).map(|_| fixture.permits.take()).collect();
     LeaseRequest {
         backlog_until: Some(after(5)),
-        fresh_permits: hands(fresh),
-        manual_permits: hands(manual),
+        fresh_permits: permits(fresh),
+        manual_permits: permits(manual),
         ..fixture.refill_request(fixture.endpoint, overdue)
     }
 }

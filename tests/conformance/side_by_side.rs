@@ -78,8 +78,8 @@ async fn deliveries_being_leased_are_skipped_and_not_waited_for(mut pair: TwoNod
 }
 
 /// Refills from both nodes at the same moment.
-async fn refill_both(pair: &TwoNodes, hands: usize) -> [Vec<LeasedDelivery>; 2] {
-    let [one, two] = [0, 1].map(|_| pair.fixture.refill_request(pair.fixture.endpoint, hands));
+async fn refill_both(pair: &TwoNodes, permits: usize) -> [Vec<LeasedDelivery>; 2] {
+    let [one, two] = [0, 1].map(|_| pair.fixture.refill_request(pair.fixture.endpoint, permits));
     let (here, there) = tokio::join!(
         pair.fixture.store().lease_due(vec![one], after(20)),
         pair.other.store.lease_due(vec![two], after(20))

@@ -1,5 +1,6 @@
 //! A file of the first version: opening it upgrades it with all its data, or leaves it unchanged.
 
+mod copies;
 mod names;
 
 use crate::{
@@ -81,10 +82,10 @@ fn a_group_of_an_older_version_keeps_its_order_before_new_deliveries() {
     make(&path, &format!("{ROWS} {LINES}"));
     let store = open(&path).unwrap();
     block_on(store.join(NOW)).unwrap();
-    let (app, endpoint, line) =
+    let (app, endpoint, ordering_key) =
         (AppId::from_i64(1), EndpointId::from_i64(2), OrderingMode::Endpoint.ordering_key(None));
     let mut new = draft(app, &[endpoint], 14);
-    new.deliveries[0].delivery.ordering_key = line;
+    new.deliveries[0].delivery.ordering_key = ordering_key;
     block_on(store.accept(vec![new])).unwrap();
     drop(store);
     let connection = Connection::open(&path).unwrap();

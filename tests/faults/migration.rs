@@ -89,7 +89,7 @@ async fn a_store_is_migrated_completely_also_after_a_kill_in_the_middle() {
     let moved = "SELECT string_agg(line, ',') FROM (SELECT state || ':' || count(*) AS line FROM posthaste.deliveries GROUP BY state ORDER BY state) AS s";
     assert_eq!(run(moved).unwrap(), states);
     drop(file);
-    for table in ["events", "done", "attempts"] {
+    for table in ["events", "deliveries_ended", "attempts"] {
         let counts = format!(
             "SELECT (SELECT count(*) > 0 FROM posthaste.{table}), (SELECT count(*) FROM posthaste.{table}_rest)"
         );

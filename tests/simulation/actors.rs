@@ -32,8 +32,8 @@ pub(crate) async fn wait_for_service(env: &SimulationEnv) -> Arc<ServiceAccess> 
         let opened = env.opened.notified();
         tokio::pin!(opened);
         opened.as_mut().enable();
-        if let Some(office) = env.office() {
-            return office;
+        if let Some(access) = env.access() {
+            return access;
         }
         opened.await;
     }
@@ -41,13 +41,13 @@ pub(crate) async fn wait_for_service(env: &SimulationEnv) -> Arc<ServiceAccess> 
 
 /// Makes the app and its endpoints, before anything goes wrong.
 pub(crate) async fn create_app_and_endpoints(env: &SimulationEnv) {
-    let office = wait_for_service(env).await;
+    let access = wait_for_service(env).await;
     let overrides = env.plan.retention.map(|keeps| json!({ "retention": keeps.overrides() }));
     let has_limits = !env.sabotage.lifts_limits();
     let limits = env.plan.limits.app_field().filter(|_| has_limits);
     let app = NewApp { uid: Some(APP.into()), name: "Shop".into(), overrides, limits, ..NewApp::default() };
-    office.service.add_app(ADMIN, app).await.unwrap();
-    let entry = office.service.app(ADMIN, APP).unwrap();
+    access.service.add_app(ADMIN, app).await.unwrap();
+    let entry = access.service.app(ADMIN, APP).unwrap();
     for (number, plan) in env.plan.endpoints.iter().enumerate() {
         let new = NewEndpoint {
             uid: Some(plan.uid.clone()),
@@ -60,7 +60,7 @@ pub(crate) async fn create_app_and_endpoints(env: &SimulationEnv) {
             rate_limit: env.plan.limits.rate_field(number).filter(|_| has_limits),
             ..NewEndpoint::default()
         };
-        let endpoint = office.service.add_endpoint(ADMIN, &entry, new).await.unwrap();
+        let endpoint = access.service.add_endpoint(ADMIN, &entry, new).await.unwrap();
         env.event_log().endpoints.push(endpoint.id());
     }
 }
@@ -71,9 +71,9 @@ pub(crate) async fn publish(env: Arc<SimulationEnv>, number: usize) {
     let can_ask_again = plan.id.is_some() || plan.idempotency_key.is_some();
     let mut loses_answer = plan.first_answer_is_lost && can_ask_again;
     loop {
-        let office = wait_for_service(&env).await;
+        let access = wait_for_service(&env).await;
         let called_at = env.now();
-        let entry = office.service.app(ADMIN, APP).unwrap();
+        let entry = access.service.app(ADMIN, APP).unwrap();
         let publish = || PublishRequest {
             id: plan.id.as_deref(),
             event_type: plan.event_type,
@@ -84,12 +84,12 @@ pub(crate) async fn publish(env: Arc<SimulationEnv>, number: usize) {
             idempotency_key: plan.idempotency_key.as_deref(),
         };
         let answers = if plan.has_twin && can_ask_again {
-            let both = office.service.publish_all(&entry, vec![publish(), publish()]).await;
+            let both = access.service.publish_all(&entry, vec![publish(), publish()]).await;
             both.and_then(|both| both.into_iter().collect::<Result<Vec<_>, _>>())
         } else {
-            office.service.publish(&entry, publish()).await.map(|published| vec![published])
+            access.service.publish(&entry, publish()).await.map(|published| vec![published])
         };
-        let is_lost = env.is_dead(office.life);
+        let is_lost = env.is_dead(access.life);
         match answers {
             Ok(all) if !is_lost => {
                 for published in &all {
@@ -137,12 +137,12 @@ fn note_answer(env: &SimulationEnv, plan: usize, called_at: Timestamp, published
 
 /// Makes a request once; without an answer it is not repeated.
 pub(crate) async fn act(env: Arc<SimulationEnv>, plan: ActionPlan) {
-    let Some(office) = env.office() else { return };
+    let Some(access) = env.access() else { return };
     let called_at = env.now();
-    let Ok(entry) = office.service.app(ADMIN, APP) else { return };
+    let Ok(entry) = access.service.app(ADMIN, APP) else { return };
     if plan.kind == ActionKind::Test {
         let uid = &env.plan.endpoints[plan.pick as usize % env.plan.endpoints.len()].uid;
-        if let Ok(delivery) = office.service.send_test(&entry, uid).await {
+        if let Ok(delivery) = access.service.send_test(&entry, uid).await {
             env.event_log().known.push(delivery);
         }
         return;
@@ -160,13 +160,13 @@ pub(crate) async fn act(env: Arc<SimulationEnv>, plan: ActionPlan) {
         ActionKind::Cancel => RequestedAction::Cancel,
         ActionKind::Close | ActionKind::Test => RequestedAction::Close,
     };
-    let answer = office.service.act_on_delivery(ADMIN, &entry, &delivery.to_string(), requested).await;
+    let answer = access.service.act_on_delivery(ADMIN, &entry, &delivery.to_string(), requested).await;
     let said = match answer {
         Ok(shown) if shown.delivery.id == delivery => ActionAnswer::Done(shown.delivery),
         Ok(shown) => ActionAnswer::Made(shown.delivery),
         // A disk in trouble may have stored the request and failed the read of its result.
         Err(Error::Unavailable(_)) => ActionAnswer::Unknown,
-        Err(_) if env.is_dead(office.life) => ActionAnswer::Unknown,
+        Err(_) if env.is_dead(access.life) => ActionAnswer::Unknown,
         Err(_) => ActionAnswer::Refused,
     };
     let answered_at = env.now();
@@ -189,9 +189,9 @@ pub(crate) async fn set_availability(env: Arc<SimulationEnv>, plan: Availability
     let uid = &env.plan.endpoints[plan.endpoint].uid;
     let called_at = env.now();
     loop {
-        let office = wait_for_service(&env).await;
-        let entry = office.service.app(ADMIN, APP).unwrap();
-        let service = &office.service;
+        let access = wait_for_service(&env).await;
+        let entry = access.service.app(ADMIN, APP).unwrap();
+        let service = &access.service;
         let done = match plan.kind {
             AvailabilityAction::Off => service.disable_endpoint(ADMIN, &entry, uid).await.map(drop),
             AvailabilityAction::On => service.enable_endpoint(ADMIN, &entry, uid).await.map(drop),
@@ -210,7 +210,7 @@ pub(crate) async fn set_availability(env: Arc<SimulationEnv>, plan: Availability
         if is_gone && plan.kind != AvailabilityAction::Delete {
             return;
         }
-        if (done.is_ok() || is_gone) && !env.is_dead(office.life) {
+        if (done.is_ok() || is_gone) && !env.is_dead(access.life) {
             let answered_at = env.now();
             let fact = AvailabilityFact { endpoint: plan.endpoint, kind: plan.kind, called_at, answered_at };
             env.event_log().availability_changes.push(fact);

@@ -67,21 +67,21 @@ pub(crate) fn plans(seed: u64, near: &Moments, endpoints: usize) -> Vec<BulkPlan
 
 /// Begins the replay once, and changes it as planned if its id was answered.
 pub(crate) async fn send_again(env: Arc<SimulationEnv>, plan: BulkPlan) {
-    let Some(office) = env.office() else { return };
-    let Ok(entry) = office.service.app(ADMIN, APP) else { return };
+    let Some(access) = env.access() else { return };
+    let Ok(entry) = access.service.app(ADMIN, APP) else { return };
     let uid = plan.endpoint.map(|endpoint| env.plan.endpoints[endpoint].uid.clone());
     let states = plan.states.iter().map(|state| (*state).to_owned()).collect();
     let mut new = NewReplay { per_second: Some(plan.per_second), ..NewReplay::default() };
     let replay = match (plan.is_backfill, uid) {
-        (true, Some(uid)) => office.service.backfill_of(&entry, &uid, &new),
+        (true, Some(uid)) => access.service.backfill_of(&entry, &uid, &new),
         (_, uid) => {
             (new.endpoint, new.states) = (uid, Some(states));
-            office.service.replay_of(&entry, &new)
+            access.service.replay_of(&entry, &new)
         }
     };
     // The endpoint may be gone, the disk in trouble, the process dead.
     let Ok(replay) = replay else { return };
-    let Ok(begun) = office.service.begin_replay(ADMIN, &entry, replay).await else { return };
+    let Ok(begun) = access.service.begin_replay(ADMIN, &entry, replay).await else { return };
     for (after, to) in plan.changes {
         tokio::time::sleep(Duration::from_millis(*after as u64)).await;
         change(&env, &begun.replay.id.to_string(), *to).await;
@@ -91,10 +91,10 @@ pub(crate) async fn send_again(env: Arc<SimulationEnv>, plan: BulkPlan) {
 /// Changes a replay, repeated until it is known to be done, or to be too late.
 async fn change(env: &SimulationEnv, id: &str, to: ReplayState) {
     loop {
-        let office = wait_for_service(env).await;
-        let entry = office.service.app(ADMIN, APP).unwrap();
-        let done = office.service.change_replay(ADMIN, &entry, id, to).await;
-        if !env.is_dead(office.life) && matches!(done, Ok(_) | Err(Error::Conflict(_) | Error::NotFound(_))) {
+        let access = wait_for_service(env).await;
+        let entry = access.service.app(ADMIN, APP).unwrap();
+        let done = access.service.change_replay(ADMIN, &entry, id, to).await;
+        if !env.is_dead(access.life) && matches!(done, Ok(_) | Err(Error::Conflict(_) | Error::NotFound(_))) {
             return;
         }
         tokio::time::sleep(CALL_TIMEOUT).await;

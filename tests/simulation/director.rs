@@ -33,7 +33,7 @@ pub(crate) struct SeedResult {
 enum AgendaItem {
     Publish(usize),
     Action(ActionPlan),
-    Switch(AvailabilityPlan),
+    ChangeAvailability(AvailabilityPlan),
     /// The plan's bulk replay of this number.
     SendAgain(usize),
     Kill(i64),
@@ -125,9 +125,9 @@ impl Director {
             self.plan(event.at, AgendaItem::Publish(number));
         }
         plan.wishes.iter().for_each(|wish| self.plan(wish.at, AgendaItem::Action(*wish)));
-        plan.availability_changes
-            .iter()
-            .for_each(|availability| self.plan(availability.at, AgendaItem::Switch(*availability)));
+        plan.availability_changes.iter().for_each(|availability| {
+            self.plan(availability.at, AgendaItem::ChangeAvailability(*availability))
+        });
         for (number, bulk) in plan.bulks.iter().enumerate() {
             self.plan(bulk.at, AgendaItem::SendAgain(number));
         }
@@ -158,7 +158,9 @@ impl Director {
         match deed {
             AgendaItem::Publish(number) => drop(self.actors.spawn(actors::publish(env, number))),
             AgendaItem::Action(plan) => drop(self.actors.spawn(actors::act(env, plan))),
-            AgendaItem::Switch(plan) => drop(self.actors.spawn(actors::set_availability(env, plan))),
+            AgendaItem::ChangeAvailability(plan) => {
+                drop(self.actors.spawn(actors::set_availability(env, plan)))
+            }
             AgendaItem::SendAgain(number) => {
                 let plan = env.plan.bulks[number].clone();
                 drop(self.actors.spawn(bulk_replays::send_again(env, plan)));
@@ -170,7 +172,7 @@ impl Director {
             }
             AgendaItem::Stop(down) => {
                 // A process that is still starting is killed by a signal.
-                match (process, env.office()) {
+                match (process, env.access()) {
                     (Some(process), Some(_)) => drop(tokio::spawn(process.stop(env, down))),
                     (Some(process), None) => env.end(process.number, ProcessEnd::Killed, down),
                     _ => {}
@@ -208,7 +210,7 @@ impl Director {
             let waiting = "SELECT (SELECT count(*) FROM deliveries WHERE queue IS NOT NULL AND due IS NOT 253402300799000) + (SELECT count(*) FROM replays WHERE state = 0)";
             let count =
                 process.with_disk(|disk| disk.query_row(waiting, [], |row| row.get::<_, i64>(0)).unwrap());
-            let in_hand = self.env.office().map_or(1, |office| office.queues.permits_out());
+            let in_hand = self.env.access().map_or(1, |access| access.queues.permits_out());
             if self.actors.is_empty() && in_hand == 0 && count == Some(0) {
                 return;
             }
@@ -224,10 +226,10 @@ impl Director {
             let time = 2 * (longest + keeps.attempts) + 3 * DAY;
             tokio::time::sleep(Duration::from_millis(time as u64)).await;
         }
-        let office = env.office();
+        let access = env.access();
         let process = env.state().process.clone();
-        if let (Some(office), Some(process)) = (&office, &process) {
-            let differing = process.with_disk(|disk| office.differs_from(disk)).unwrap_or_default();
+        if let (Some(access), Some(process)) = (&access, &process) {
+            let differing = process.with_disk(|disk| access.differs_from(disk)).unwrap_or_default();
             for what in differing {
                 env.complain(Promise::Leadership, what);
             }
@@ -236,7 +238,7 @@ impl Director {
             process.stop(env.clone(), 0).await;
         }
         self.actors.abort_all();
-        let in_hand = office.map_or(0, |office| office.queues.permits_out());
+        let in_hand = access.map_or(0, |access| access.queues.permits_out());
         let disk = env.state().disk.take().expect("the disk is there when no process is");
         (disk, in_hand)
     }

@@ -51,7 +51,7 @@ pub(crate) enum Promise {
     /// Where order is kept, deliveries go one after another and as published; an ordering group always has a head.
     Order,
     /// An endpoint is disabled by a rule that holds, never without its warning, and when it must be.
-    Switched,
+    Availability,
     /// Every dead delivery is in one notice, and so is every replay that ends.
     Told,
     /// No rate and no limit is exceeded, and an endpoint that fails is probed one request at a time.

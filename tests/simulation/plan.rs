@@ -201,7 +201,7 @@ impl Plan {
         let faults = faults(&mut rng, &near, mood);
         availability_changes.extend(order::plan(seed, &mut endpoints, &mut events, &near));
         let bulks = bulk_replays::plans(seed, &near, switchable);
-        let hands = pick(&mut rng, &[1000, 1000, 1000, 8, 3, 1]);
+        let permits = pick(&mut rng, &[1000, 1000, 1000, 8, 3, 1]);
         Self {
             seed,
             endpoints,
@@ -211,7 +211,7 @@ impl Plan {
             bulks,
             faults,
             heal_at,
-            permits: hands,
+            permits,
             recheck_every: pick(&mut rng, &[HOUR, 12 * HOUR, 5 * DAY]),
             grace: pick(&mut rng, &[0, SECOND, 5 * SECOND, 25 * SECOND]),
             retention: keeps,

@@ -155,10 +155,10 @@ impl Process {
 
     /// Stops like after a signal: nothing new is taken, requests in flight have their grace period, the store is closed.
     pub(crate) async fn stop(self: Arc<Self>, env: Arc<SimulationEnv>, down: i64) {
-        let office = env.state().office.take();
+        let access = env.state().access.take();
         env.event_log().lives[self.number as usize].leaving_at = Some(env.now());
-        if let Some(office) = &office {
-            office.service.readiness().stop();
+        if let Some(access) = &access {
+            access.service.readiness().stop();
         }
         self.stop.stop_gracefully();
         let limit = Duration::from_millis((env.plan.grace + 5 * SECOND) as u64);
@@ -296,7 +296,7 @@ impl ProcessStart {
         let life = process.number;
         env.event_log().lives[life as usize].ready_at = Some(env.clock.now());
         if !stop.is_graceful() {
-            env.state().office = Some(Arc::new(ServiceAccess { life, service, queues, config_cache }));
+            env.state().access = Some(Arc::new(ServiceAccess { life, service, queues, config_cache }));
             env.opened.notify_waiters();
         }
         let owner = process.clone();

@@ -54,7 +54,7 @@ pub(crate) enum Sabotage {
     /// The success of a first attempt is not believed: there will be a second.
     ForgetSuccess,
     /// The first failure switches its endpoint off.
-    SwitchHastily,
+    ApplyHastily,
     /// No failure counts for an endpoint's health.
     ForgetFailures,
     /// A replay does each of its pages a second time.
@@ -176,7 +176,7 @@ impl Sabotage {
                 Arc::new(SabotagedStore { shift_ms: *shift_ms, ..SabotagedStore::on(store) })
             }
             Self::ForgetSuccess => Arc::new(SabotagedStore { forgets: true, ..SabotagedStore::on(store) }),
-            Self::SwitchHastily => Arc::new(SabotagedStore { is_hasty: true, ..SabotagedStore::on(store) }),
+            Self::ApplyHastily => Arc::new(SabotagedStore { is_hasty: true, ..SabotagedStore::on(store) }),
             Self::ForgetFailures => {
                 Arc::new(SabotagedStore { is_lenient: true, ..SabotagedStore::on(store) })
             }

@@ -40,7 +40,7 @@ pub(crate) struct SimulationState {
     pub(crate) disk: Option<Connection>,
     pub(crate) process: Option<Arc<Process>>,
     /// Where callers reach the service.
-    pub(crate) office: Option<Arc<ServiceAccess>>,
+    pub(crate) access: Option<Arc<ServiceAccess>>,
     pub(crate) trouble: Option<DiskTrouble>,
     /// How long after the end of a process the next one starts.
     pub(crate) down: i64,
@@ -60,7 +60,7 @@ impl SimulationEnv {
         let state = SimulationState {
             disk: None,
             process: None,
-            office: None,
+            access: None,
             trouble: None,
             down: 0,
             kills: kills.collect(),
@@ -111,8 +111,8 @@ impl SimulationEnv {
         Duration::from_millis(if rng.bool() { 0 } else { rng.u64(0..20) })
     }
 
-    pub(crate) fn office(&self) -> Option<Arc<ServiceAccess>> {
-        self.state().office.clone()
+    pub(crate) fn access(&self) -> Option<Arc<ServiceAccess>> {
+        self.state().access.clone()
     }
 
     pub(crate) fn is_dead(&self, life: u32) -> bool {
@@ -132,7 +132,7 @@ impl SimulationEnv {
         if state.process.as_ref().is_none_or(|process| process.number != life) {
             return;
         }
-        let (Some(process), office) = (state.process.take(), state.office.take()) else { return };
+        let (Some(process), access) = (state.process.take(), state.access.take()) else { return };
         state.down = down;
         drop(state);
         let disk = self.sabotage.at_end(process.take_disk(), ending);
@@ -145,7 +145,7 @@ impl SimulationEnv {
         fact.ended_at = Some(now);
         fact.ending = Some(ending);
         drop(event_log);
-        drop(office);
+        drop(access);
         self.process_ended.notify_one();
     }
 

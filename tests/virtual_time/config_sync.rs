@@ -115,7 +115,7 @@ struct SecondNode {
     changes_store: Arc<ChangesStore>,
     node_state: Arc<NodeLease>,
     config_cache: Arc<ConfigCache>,
-    hands: Arc<RecordingPermits>,
+    permits: Arc<RecordingPermits>,
     following: AbortHandle,
 }
 
@@ -138,13 +138,13 @@ impl SecondNode {
             clock: fixture.clock.clone(),
             ids: IdGenerator::new(1, 0),
         };
-        let hands = Arc::<RecordingPermits>::default();
-        let service = builder.service(hands.clone());
+        let permits = Arc::<RecordingPermits>::default();
+        let service = builder.service(permits.clone());
         service.load_config(Some("the key of the settings")).await.unwrap();
         let following = service.clone();
         let following =
             tokio::spawn(async move { following.sync_config(&Notify::new()).await }).abort_handle();
-        Self { service, changes_store, node_state, config_cache, hands, following }
+        Self { service, changes_store, node_state, config_cache, permits, following }
     }
 
     /// Makes these changes known and waits until they are followed, which takes up to a second.
@@ -173,10 +173,10 @@ async fn endpoints_are_added_changed_and_removed_with_their_secrets_and_the_queu
     second.apply(&fixture, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
     let entry = second.service.app(ADMIN, "a").unwrap();
     assert_eq!(entry.endpoint("new").unwrap().secrets[0].text, added.secrets[0].text);
-    assert_eq!(*second.hands.changed.lock().unwrap(), endpoints);
+    assert_eq!(*second.permits.changed.lock().unwrap(), endpoints);
     // Once more, as a node learns of a change of its own.
     second.apply(&fixture, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
-    assert_eq!(second.hands.changed.lock().unwrap().len(), 1, "which is no news");
+    assert_eq!(second.permits.changed.lock().unwrap().len(), 1, "which is no news");
     let patch = EndpointPatch { url: Some("https://other.example/".into()), ..EndpointPatch::default() };
     fixture.service.change_endpoint(ADMIN, &fixture.entry, "new", patch).await.unwrap();
     second.apply(&fixture, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
@@ -184,7 +184,7 @@ async fn endpoints_are_added_changed_and_removed_with_their_secrets_and_the_queu
     fixture.service.remove_endpoint(ADMIN, &fixture.entry, "new").await.unwrap();
     second.apply(&fixture, ConfigChanges { endpoints, ..ConfigChanges::default() }).await;
     assert_eq!(second.url("new"), None);
-    assert_eq!(second.hands.changed.lock().unwrap().len(), 3);
+    assert_eq!(second.permits.changed.lock().unwrap().len(), 3);
 }
 
 /// Other nodes rely on this one not to send more than it may, even if it cannot use the endpoint otherwise.
@@ -202,7 +202,7 @@ async fn the_limits_of_an_endpoint_hold_even_where_it_cannot_be_loaded() {
     let endpoint = second.service.app(ADMIN, "a").unwrap().endpoint("ep").unwrap();
     assert_eq!(endpoint.record.settings.max_in_flight, Some(1));
     assert!(endpoint.signing_keys.is_some(), "and it is sent to as before");
-    assert_eq!(*second.hands.changed.lock().unwrap(), [id]);
+    assert_eq!(*second.permits.changed.lock().unwrap(), [id]);
     let reasons = || second.service.readiness().reasons(fixture.clock.now());
     assert!(reasons().iter().any(|reason| reason.code == "differs"), "traffic is for others");
     fixture.service.remove_endpoint(ADMIN, &fixture.entry, "ep").await.unwrap();
@@ -226,7 +226,7 @@ async fn changes_that_the_store_lost_are_undone() {
     lose_two();
     second.apply(&fixture, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
     assert_eq!(second.url("ep"), stored);
-    assert_eq!(*second.hands.changed.lock().unwrap(), [id]);
+    assert_eq!(*second.permits.changed.lock().unwrap(), [id]);
     lose_two();
     let patch = EndpointPatch { url: Some("https://next.example/".into()), ..EndpointPatch::default() };
     let entry = second.service.app(ADMIN, "a").unwrap();

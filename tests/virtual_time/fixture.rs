@@ -7,7 +7,7 @@ use posthaste::{
     domain::{
         config_cache::{CachedApp, ConfigCache},
         delivery::Delivery,
-        id::IdGenerator,
+        id::{EndpointId, IdGenerator},
         node_lease::NodeLease,
         outcome::{Outcome, OutcomeClass, Timings},
         time::Timestamp,
@@ -66,6 +66,9 @@ type SharedWriter = Arc<Mutex<Option<SqliteCommitLoop>>>;
 #[derive(Clone)]
 pub(crate) struct SeenRequest {
     pub(crate) at: Timestamp,
+    pub(crate) endpoint: EndpointId,
+    /// Headers of the contract, then the endpoint's own.
+    pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Bytes,
 }
 
@@ -85,7 +88,15 @@ struct Receiver {
 impl HttpSender for Receiver {
     fn post(&self, request: OutboundRequest) -> SendFuture<'_> {
         Box::pin(async move {
-            self.seen.lock().unwrap().push(SeenRequest { at: self.clock.now(), body: request.body });
+            let headers = request.headers.into_iter().map(|(name, value)| (name.into_owned(), value));
+            let headers = headers.chain(request.extra_headers.iter().cloned()).collect();
+            let seen = SeenRequest {
+                at: self.clock.now(),
+                endpoint: request.endpoint_id,
+                headers,
+                body: request.body,
+            };
+            self.seen.lock().unwrap().push(seen);
             if matches!(*self.does.lock().unwrap(), Behaviour::NotSent) {
                 return Err(GateClosed);
             }
@@ -133,6 +144,17 @@ impl Fixture {
             Arc::new(Receiver { does: Mutex::new(does), seen: Mutex::default(), clock: clock.clone() });
         let process = start(None, clock.clone(), receiver.clone(), post).await;
         let entry = add_app_and_endpoint(&process.service, contract).await;
+        let StartedProcess { service, store, queues, engine, stop, writer } = process;
+        Self { service, clock, entry, store, queues, receiver, engine, stop, writer }
+    }
+
+    /// Starts on an existing file at this time; `uid` names an app in it.
+    pub(crate) async fn on_file(disk: Connection, uid: &str, at: Timestamp, does: Behaviour) -> Self {
+        let clock = Arc::new(VirtualClock::starting_at(at));
+        let receiver =
+            Arc::new(Receiver { does: Mutex::new(does), seen: Mutex::default(), clock: clock.clone() });
+        let process = start(Some(disk), clock.clone(), receiver.clone(), None).await;
+        let entry = process.service.app(ADMIN, uid).unwrap();
         let StartedProcess { service, store, queues, engine, stop, writer } = process;
         Self { service, clock, entry, store, queues, receiver, engine, stop, writer }
     }

@@ -21,7 +21,9 @@ use posthaste::{
 };
 use std::{sync::Arc, time::Duration};
 
-const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+/// The second is that of stores of commit 80468f2 (`upgrade`).
+const ENCRYPTION_KEYS: &str =
+    "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=, k1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
 pub(crate) const ENGINE_LIMITS: EngineLimits = EngineLimits {
     deliveries_in_flight_max: 1000,
@@ -51,7 +53,7 @@ pub(crate) struct NodeBuilder {
 }
 
 impl NodeBuilder {
-    pub(crate) fn service(&self, hands: Arc<dyn Permits>) -> Arc<Service> {
+    pub(crate) fn service(&self, permits: Arc<dyn Permits>) -> Arc<Service> {
         Arc::new(Service::new(ServiceDeps {
             config_cache: self.config_cache.clone(),
             delivery_store: self.store.clone(),
@@ -59,12 +61,12 @@ impl NodeBuilder {
             query_store: self.store.clone(),
             cluster_store: self.cluster.clone(),
             node_state: self.node_state.clone(),
-            permits: hands,
+            permits,
             clock: self.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(1)),
             ids: self.ids.clone(),
             contracts: Contract::builtin().unwrap(),
-            keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
+            keyring: Keyring::parse(ENCRYPTION_KEYS).unwrap(),
             addresses: AddressPolicy::default(),
             limits: ServiceLimits::default(),
             node_info: NodeInfo::default(),

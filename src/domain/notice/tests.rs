@@ -275,10 +275,10 @@ proptest! {
     ) {
         let app = app(&name);
         let config_cache = config_cache(&app, &url);
-        let mut notice = notice(NoticeKind::EndpointDegraded, &text);
-        notice.details.last_error = Some(error);
+        let mut degraded = notice(NoticeKind::EndpointDegraded, &text);
+        degraded.details.last_error = Some(error);
         let renderer = EmailRenderer { app: &app, config_cache: &config_cache, public_url: None };
-        let email = renderer.render(&[notice], "a@b.c".into(), NOW).unwrap();
+        let email = renderer.render(&[degraded], "a@b.c".into(), NOW).unwrap();
         prop_assert!(!email.subject.contains(char::is_control), "{:?}", email.subject);
         prop_assert!(email.subject.chars().count() < 200);
         let plain = written(&self::app("A"), &[Notice {

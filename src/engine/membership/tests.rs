@@ -248,28 +248,28 @@ async fn the_leader_keeps_its_shard_while_it_works() {
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_has_any_in_flight() {
     let cluster = FakeCluster::new();
-    let (home, other) = RunningNode::two(&cluster).await;
+    let (owner, other) = RunningNode::two(&cluster).await;
     let shared = in_shard(0, None);
-    for node in [&home, &other] {
+    for node in [&owner, &other] {
         node.put(&shared);
         assert!(node.may_take(&shared), "shared: every node sends");
     }
     let now_limited = limited(&shared);
     cluster.state().version = 5;
-    home.put(&now_limited);
-    home.node_state().set_config_version(5, home.node_state().epoch());
+    owner.put(&now_limited);
+    owner.node_state().set_config_version(5, owner.node_state().epoch());
     sleep(3 * SECOND).await;
-    assert!(!home.may_take(&shared), "the other does not know yet");
+    assert!(!owner.may_take(&shared), "the other does not know yet");
     assert!(other.may_take(&shared));
     cluster.state().in_flight.insert((other.node_state().epoch(), shared.id()));
     other.put(&now_limited);
     other.node_state().set_config_version(5, other.node_state().epoch());
     sleep(3 * SECOND).await;
-    assert!(!home.may_take(&shared), "the other still has one in flight");
+    assert!(!owner.may_take(&shared), "the other still has one in flight");
     assert!(!other.may_take(&shared) && other.queues.is_owned_elsewhere(shared.id()));
     cluster.state().in_flight.clear();
     sleep(Duration::from_millis(600)).await;
-    assert!(home.may_take(&shared) && !home.queues.is_owned_elsewhere(shared.id()));
+    assert!(owner.may_take(&shared) && !owner.queues.is_owned_elsewhere(shared.id()));
     sleep(2 * SECOND).await;
     assert!(!other.may_take(&shared));
 }
@@ -293,16 +293,16 @@ async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
 #[tokio::test(start_paused = true)]
 async fn saved_up_tokens_are_dropped_when_a_queue_changes_its_owner() {
     let cluster = FakeCluster::new();
-    let (home, limited) = (RunningNode::join(&cluster).await, in_shard(0, Some(RATE)));
-    home.put(&limited);
+    let (owner, limited) = (RunningNode::join(&cluster).await, in_shard(0, Some(RATE)));
+    owner.put(&limited);
     sleep(3 * SECOND).await;
-    let queue = home.queues.queue(limited.id());
+    let queue = owner.queues.queue(limited.id());
     let has_token = || queue.lock().tokens.check(RATE, cluster.clock.now()).is_ok();
     assert!(queue.lock().is_exclusive_owner && has_token());
-    home.queues.give_up_shards(&[0]);
-    home.queues.take_over_shards(&[0]);
+    owner.queues.give_up_shards(&[0]);
+    owner.queues.take_over_shards(&[0]);
     while !queue.lock().is_exclusive_owner {
-        assert!(!home.may_take(&limited));
+        assert!(!owner.may_take(&limited));
         sleep(Duration::from_millis(10)).await;
     }
     assert!(!has_token(), "what the last home sent a moment ago counts");
@@ -359,17 +359,17 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
 #[tokio::test(start_paused = true)]
 async fn a_node_with_spare_permits_helps_with_a_shared_queue_that_its_owner_cannot_keep_up_with() {
     let cluster = FakeCluster::new();
-    let (home, other) = RunningNode::two(&cluster).await;
+    let (owner, other) = RunningNode::two(&cluster).await;
     let shared = in_shard(0, None);
-    for node in [&home, &other] {
+    for node in [&owner, &other] {
         node.put(&shared);
     }
     other.queues.delivery_waiting(shared.id(), cluster.clock.now());
     assert_eq!(other.queues.first_due(), None, "its owner looks after it");
-    home.queues.queue(shared.id()).lock().has_stored_backlog = true;
+    owner.queues.queue(shared.id()).lock().has_stored_backlog = true;
     sleep(3 * SECOND).await;
     assert!(other.queues.take_due(cluster.clock.now(), 9).iter().any(|queue| queue.endpoint == shared.id()));
-    home.queues.queue(shared.id()).lock().has_stored_backlog = false;
+    owner.queues.queue(shared.id()).lock().has_stored_backlog = false;
     sleep(3 * SECOND).await;
     other.queues.take_due(cluster.clock.now(), 9);
     other.queues.delivery_waiting(shared.id(), cluster.clock.now());

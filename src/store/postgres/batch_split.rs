@@ -19,7 +19,7 @@ pub(super) fn needs_global_lock(batch: &[Box<dyn Command>]) -> bool {
 /// first stays the first; and a command that reads waiting deliveries stays behind the earlier commands.
 pub(super) fn split_batch(
     batch: Vec<Box<dyn Command>>,
-    unwell: &BTreeSet<EndpointId>,
+    unhealthy: &BTreeSet<EndpointId>,
 ) -> Vec<Vec<Box<dyn Command>>> {
     let (row_locking, global): (Vec<_>, Vec<_>) = batch.into_iter().partition(|work| work.takes_row_locks());
     let (mut failed, mut taken) = (BTreeSet::new(), HashSet::new());
@@ -31,7 +31,7 @@ pub(super) fn split_batch(
             taken.extend(keys.into_iter().filter(|_| is_second));
             is_second
         }
-        CommandKind::Success(endpoint) => unwell.contains(&endpoint) || failed.contains(&endpoint),
+        CommandKind::Success(endpoint) => unhealthy.contains(&endpoint) || failed.contains(&endpoint),
         CommandKind::Failure(endpoint) => {
             failed.insert(endpoint);
             true
@@ -124,17 +124,17 @@ mod tests {
     }
 
     fn parts(batch: &[TestCommand]) -> Vec<Vec<TestCommand>> {
-        portions_beside(batch, &[])
+        parts_beside(batch, &[])
     }
 
-    fn portions_beside(batch: &[TestCommand], unwell: &[i64]) -> Vec<Vec<TestCommand>> {
+    fn parts_beside(batch: &[TestCommand], unhealthy: &[i64]) -> Vec<Vec<TestCommand>> {
         let batch = batch.iter().map(|command| Box::new(*command) as Box<dyn Command>);
-        let unwell = unwell.iter().copied().map(EndpointId::from_i64).collect();
+        let unhealthy = unhealthy.iter().copied().map(EndpointId::from_i64).collect();
         let command = |work: &dyn Command| {
             let key = work.keys().first().map(|key| key.0[0]);
             TestCommand { kind: work.kind(), takes_row_locks: work.takes_row_locks(), key }
         };
-        split_batch(batch.collect(), &unwell)
+        split_batch(batch.collect(), &unhealthy)
             .iter()
             .map(|part| part.iter().map(|work| command(work.as_ref())).collect())
             .collect()
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_command_that_waits_for_a_lock_delays_no_event() {
         assert_eq!(parts(&[IN_LINE, EVENT, IN_LINE]), [vec![EVENT], vec![IN_LINE, IN_LINE]]);
-        assert_eq!(portions_beside(&[ok(1), EVENT, ok(2)], &[1]), [vec![EVENT, ok(2)], vec![ok(1)]]);
+        assert_eq!(parts_beside(&[ok(1), EVENT, ok(2)], &[1]), [vec![EVENT, ok(2)], vec![ok(1)]]);
     }
 
     #[test]

@@ -57,8 +57,8 @@ fn statement(parts: BatchParts) -> String {
     let mut counts_if = vec!["epoch = CAST(?1 AS bigint) AND writer = 0 AND batch = ?2".to_owned()];
     if parts.ends {
         let endpoints = format!("ANY (CAST(?{} AS bigint[]))", take(1));
-        let unwell = format!("SELECT 1 FROM health h WHERE h.endpoint = {endpoints} AND {IS_UNHEALTHY}");
-        counts_if.push(format!("NOT EXISTS ({unwell})"));
+        let unhealthy = format!("SELECT 1 FROM health h WHERE h.endpoint = {endpoints} AND {IS_UNHEALTHY}");
+        counts_if.push(format!("NOT EXISTS ({unhealthy})"));
         steps.push(recording(IF_COUNTED, "-CAST(?1 AS bigint)", take(COMPLETE_PARAMS)));
         answer = FAIL_UNLESS_ALL_LEASED;
     }

@@ -78,7 +78,7 @@ impl PostgresCommitLoop {
         let (session, epoch, writer_lease) = (Some(session), node.epoch(), node.lease.clone());
         let (last, has_changes, busy_since_us, watermarks) =
             (0, false, None, Arc::new(ScanWatermarks::new(writer_lease.clone())));
-        let unwell = BTreeSet::new();
+        let unhealthy = BTreeSet::new();
         Self {
             server,
             session,
@@ -86,7 +86,7 @@ impl PostgresCommitLoop {
             epoch,
             last,
             has_changes,
-            unhealthy: unwell,
+            unhealthy,
             busy_since_us,
             watermarks,
             queue,
@@ -179,12 +179,13 @@ impl PostgresCommitLoop {
             drop(tx);
             return Err(self.fenced(&found));
         }
-        let (unwell, well) = locks.health_if_unhealthy.iter().partition(|endpoint| tx.has_health(**endpoint));
+        let (unhealthy, healthy) =
+            locks.health_if_unhealthy.iter().partition(|endpoint| tx.has_health(**endpoint));
         let rest = bulk_commit::apply_all(&tx, writer_id, batch)?;
         let has_changes = tx.has_changes();
         let committed = rest.commit(tx);
         self.has_changes = has_changes;
-        self.remember_health(&unwell, &well);
+        self.remember_health(&unhealthy, &healthy);
         if is_cold {
             self.busy_since_us = None;
         }
@@ -215,12 +216,12 @@ impl PostgresCommitLoop {
     }
 
     /// Remembers unhealthy endpoints: a batch for one of them is not tried as one statement.
-    fn remember_health(&mut self, unwell: &BTreeSet<EndpointId>, well: &BTreeSet<EndpointId>) {
+    fn remember_health(&mut self, unhealthy: &BTreeSet<EndpointId>, healthy: &BTreeSet<EndpointId>) {
         if self.unhealthy.len() > UNHEALTHY_MAX {
             self.unhealthy.clear();
         }
-        self.unhealthy.retain(|endpoint| !well.contains(endpoint));
-        self.unhealthy.extend(unwell);
+        self.unhealthy.retain(|endpoint| !healthy.contains(endpoint));
+        self.unhealthy.extend(unhealthy);
     }
 
     /// Stores that the database has counted up to this batch.

@@ -1,7 +1,9 @@
 //! The audit log: written in the transaction of the change, listed newest first.
 
 use super::{
-    Error, Result, Row, Sql, params,
+    Error, Result, Row, Sql,
+    config::{optional_json, to_json},
+    params,
     queries::{fill, id_range},
     row::named,
 };
@@ -68,7 +70,7 @@ pub(super) fn write_if_changed<T: ChangeOutcome>(
     answer: T,
 ) -> Result<T> {
     if let Some(entry) = entry.filter(|_| answer.is_change()) {
-        let detail = entry.detail.as_ref().map(ToString::to_string);
+        let detail = entry.detail.as_ref().map(to_json).transpose()?;
         tx.check_id(entry.id.as_i64())?;
         tx.execute(
             "INSERT INTO audit (id, at, key, key_name, scope, app, action, object, detail)
@@ -120,10 +122,6 @@ fn read(row: &Row<'_>) -> Result<AuditEntry> {
         let name: String = row.get(6)?;
         AuditAction::parse(&name).ok_or_else(|| Error::Wrong(format!("{name} is no action")))
     };
-    let detail = || {
-        let text: Option<String> = row.get(8)?;
-        Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
-    };
     Ok(AuditEntry {
         id,
         at: row.get(1)?,
@@ -133,7 +131,7 @@ fn read(row: &Row<'_>) -> Result<AuditEntry> {
         app: row.get(5)?,
         action: named(id, action())?,
         object_id: row.get(7)?,
-        detail: named(id, detail())?,
+        detail: named(id, optional_json(row, 8))?,
     })
 }
 

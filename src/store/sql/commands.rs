@@ -224,9 +224,11 @@ impl Command for RecordResult {
     }
 
     fn committed(self: Box<Self>, after: &mut CommitEffects) {
-        if let Some(RecordedResult { delivery, disabled, woken, health_changed: is_turn }) = self.recorded {
+        if let Some(RecordedResult { delivery, disabled, woken, health_changed }) = self.recorded {
             note_waiting(&delivery, after);
-            after.live_updates.extend(is_turn.then(|| LiveUpdate::endpoint(delivery.app, delivery.endpoint)));
+            after
+                .live_updates
+                .extend(health_changed.then(|| LiveUpdate::endpoint(delivery.app, delivery.endpoint)));
             after.waiting.extend(woken);
             after.disabled.extend(disabled.map(|(off, revision)| (delivery.endpoint, off, revision)));
         }

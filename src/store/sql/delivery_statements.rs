@@ -159,7 +159,7 @@ pub(super) fn record_result(tx: &dyn Sql, record: &DeliveryResult) -> Result<Opt
     }
     let (position, number) = next_positions(record);
     attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
-    let is_turn = seen.map_or(Ok(false), |seen| seen.write(tx))?;
+    let health_changed = seen.map_or(Ok(false), |seen| seen.write(tx))?;
     // A failed extra attempt, requested manually, leaves a dead delivery dead: its notice was written then.
     let has_died = delivery.state == DeliveryState::Dead
         && !record.leased.delivery.restores_saved_state(&record.verdict);
@@ -167,7 +167,7 @@ pub(super) fn record_result(tx: &dyn Sql, record: &DeliveryResult) -> Result<Opt
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
         write_dead_letter_notice(tx, contract, &delivery, &record.leased.event, error)?;
     }
-    Ok(Some(RecordedResult { delivery, disabled, woken, health_changed: is_turn }))
+    Ok(Some(RecordedResult { delivery, disabled, woken, health_changed }))
 }
 
 /// Writes the notice that the contract asks for when a delivery dies.

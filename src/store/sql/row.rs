@@ -198,6 +198,12 @@ mod tests {
         super::attempts::{class_from, class_number},
         *,
     };
+    use crate::domain::{
+        api_key::Scope,
+        audit::AuditAction,
+        outcome::{Outcome, OutcomeClass},
+        statistics::ResultCode,
+    };
 
     #[test]
     fn a_saved_state_reads_back() {
@@ -259,5 +265,31 @@ mod tests {
             let class = class_from(number).unwrap();
             assert_eq!((class.name(), class_number(class)), (name, number));
         }
+        let code = |class, status| {
+            let code = ResultCode::of(&Outcome { status, ..Outcome::failed(class, "") });
+            serde_json::to_value(code).unwrap()
+        };
+        assert_eq!(code(OutcomeClass::Ok, Some(204)), 204);
+        assert_eq!(code(OutcomeClass::Http, Some(503)), -503);
+        for (number, class) in (0_i64..).zip(OutcomeClass::ALL).skip(2) {
+            assert_eq!(code(class, None), -number, "{}", class.name());
+        }
+    }
+
+    #[test]
+    fn stored_words_are_the_same_in_every_version() {
+        let app = AppId::from_i64(1);
+        let scopes = [Scope::Publish(app), Scope::Read(app), Scope::Portal(app), Scope::PortalRead(app)];
+        let scopes = [Scope::Admin, Scope::App(app)].into_iter().chain(scopes);
+        for (scope, name) in scopes.zip(["admin", "app", "publish", "read", "portal", "portal_read"]) {
+            assert_eq!((scope.name(), Scope::named(name, scope.app())), (name, Some(scope)));
+        }
+        let names: Vec<&str> = AuditAction::ALL.iter().map(|action| action.name()).collect();
+        let stored = "app.created app.changed app.deleted endpoint.created endpoint.changed endpoint.enabled endpoint.disabled
+            endpoint.deleted secret.rotated key.created key.revoked portal_link.created portal_link.revoked event_type.created
+            event_type.changed event_type.deleted event_type.archived event_type.unarchived event.erased delivery.retried
+            delivery.replayed delivery.cancelled delivery.closed delivery.deleted replay.begun replay.paused replay.resumed
+            replay.cancelled";
+        assert_eq!(names, stored.split_whitespace().collect::<Vec<_>>());
     }
 }

@@ -63,7 +63,7 @@ impl SqliteStore {
         let io = |error| SqliteOpenError::Io { path: path.to_owned(), error };
         let checkpointer = Checkpointer::start(path, signal.clone()).map_err(io)?;
         let write = move |queue| {
-            SqliteCommitLoop::new(opened.connection, queue, commit_listener, watch, signal).run(window)
+            SqliteCommitLoop::new(opened.connection, queue, commit_listener, watch, signal).run(window);
         };
         let (queue, thread) = WriterThread::start(limits, write).map_err(io)?;
         Ok(Self {

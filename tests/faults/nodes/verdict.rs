@@ -57,8 +57,8 @@ fn after_success(receipts: &[ReceivedWebhook], server: &TestDatabaseServer) -> u
     let known = known.unwrap();
     let recorded: HashMap<(&str, &str), i64> = known
         .lines()
-        .map(|line| {
-            let [event, endpoint, at] = line.split('|').collect::<Vec<_>>().try_into().unwrap();
+        .map(|group| {
+            let [event, endpoint, at] = group.split('|').collect::<Vec<_>>().try_into().unwrap();
             ((event, endpoint), at.parse().unwrap())
         })
         .collect();
@@ -84,9 +84,9 @@ fn inversions(receipts: &[ReceivedWebhook]) -> usize {
     let mut newest: HashMap<&str, usize> = HashMap::new();
     let mut inversions = 0;
     for receipt in receipts {
-        let (line, number) = receipt.id().rsplit_once('-').unwrap();
+        let (group, number) = receipt.id().rsplit_once('-').unwrap();
         let number = number.parse().unwrap();
-        let newest = newest.entry(line).or_insert(number);
+        let newest = newest.entry(group).or_insert(number);
         inversions += usize::from(number < *newest);
         *newest = number.max(*newest);
     }
@@ -243,11 +243,11 @@ fn the_verdict_counts_requests_out_of_order_and_over_the_rate() {
         at: begun + after,
         answered: Some(200),
     };
-    let line = |numbers: &[usize]| -> Vec<ReceivedWebhook> {
+    let group = |numbers: &[usize]| -> Vec<ReceivedWebhook> {
         numbers.iter().map(|number| receipt(format!("a-1-{number}"), Duration::ZERO)).collect()
     };
-    assert_eq!(inversions(&line(&[0, 1, 1, 2, 3])), 0);
-    assert_eq!(inversions(&line(&[0, 1, 0, 2, 1])), 2);
+    assert_eq!(inversions(&group(&[0, 1, 1, 2, 3])), 0);
+    assert_eq!(inversions(&group(&[0, 1, 0, 2, 1])), 2);
     let paced = |times: u32| -> Vec<ReceivedWebhook> {
         let every = Duration::from_secs(1) / (ENDPOINT_LIMITS.per_second * times);
         (0..60).map(|n| receipt(format!("p-{n}"), every * n)).collect()

@@ -42,7 +42,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
         let story = EndpointHistory::of(evidence, number);
         for what in story.wrong_offs().into_iter().chain(story.wrong_warnings()).chain(story.missed_offs()) {
             let what = format!("receiver-{number}: {what}");
-            violations.push(Violation { promise: Promise::Switched, what });
+            violations.push(Violation { promise: Promise::Availability, what });
         }
     }
 }

@@ -48,9 +48,9 @@ impl<'a> OrderingGroups<'a> {
         }
         let mut members: BTreeMap<OrderingGroupKey, Vec<OrderedDelivery<'a>>> = BTreeMap::new();
         for file in &evidence.files {
-            if let Some(line) = group_of(evidence, file) {
+            if let Some(group) = group_of(evidence, file) {
                 let ends = notes.remove(&file.id).unwrap_or_default();
-                members.entry(line).or_default().push(OrderedDelivery::of(evidence, file, &ends));
+                members.entry(group).or_default().push(OrderedDelivery::of(evidence, file, &ends));
             }
         }
         Self { members }
@@ -71,8 +71,8 @@ impl<'a> OrderingGroups<'a> {
         evidence: &Evidence<'_>,
         file: &DeliveryFile<'_>,
     ) -> impl Iterator<Item = &OrderedDelivery<'a>> {
-        let line = group_of(evidence, file).and_then(|line| self.members.get(&line));
-        line.into_iter().flatten().filter(|member| member.file.id != file.id)
+        let group = group_of(evidence, file).and_then(|group| self.members.get(&group));
+        group.into_iter().flatten().filter(|member| member.file.id != file.id)
     }
 
     /// Returns when the last delivery ended that it may have waited for; none if it is in no ordering group.

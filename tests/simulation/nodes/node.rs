@@ -43,7 +43,7 @@ pub(crate) struct Node {
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) queues: Arc<EndpointQueues>,
     writer: SharedNodeWriter,
-    office: Arc<Mutex<Option<Arc<Service>>>>,
+    shared_service: Arc<Mutex<Option<Arc<Service>>>>,
     stop: ShutdownHandle,
     has_ended: Arc<AtomicBool>,
     /// When it started, by the simulation's time and by its own, and how many of a million its clocks run too fast.
@@ -63,7 +63,7 @@ impl Node {
         let clock = Arc::new(VirtualClock::starting_at(shown));
         let (config_cache, node_state) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
         let limits = EngineLimits {
-            deliveries_in_flight_max: env.plan.hands,
+            deliveries_in_flight_max: env.plan.permits,
             bytes_max: 1 << 20,
             in_flight_per_endpoint: 64,
             limits: SharedLimits::default(),
@@ -86,7 +86,7 @@ impl Node {
         let writer: SharedNodeWriter = Arc::new(Mutex::new(Some(writer)));
         runtime.spawn(commit_loop(env.clone(), number, writer.clone(), notified));
         let (stop, shutdown) = Shutdown::new();
-        let (office, has_ended) = (Arc::default(), Arc::<AtomicBool>::default());
+        let (shared_service, has_ended) = (Arc::default(), Arc::<AtomicBool>::default());
         let seed = env.plan.seed ^ (life as u64) << 32;
         let boot = NodeStart {
             http_sender: (env.clone(), life),
@@ -100,18 +100,29 @@ impl Node {
                 entropy: Arc::new(SeededEntropy::new(seed)),
                 ids: IdGenerator::new(0, 0),
             },
-            office: Arc::clone(&office),
+            shared_service: Arc::clone(&shared_service),
             has_ended: has_ended.clone(),
         };
         runtime.spawn(boot.run(events, shutdown));
         let started_at = (now, Instant::now(), drift);
         drop(entered);
-        Some(Self { number, life, runtime, clock, queues, writer, office, stop, has_ended, started_at })
+        Some(Self {
+            number,
+            life,
+            runtime,
+            clock,
+            queues,
+            writer,
+            shared_service,
+            stop,
+            has_ended,
+            started_at,
+        })
     }
 
     /// Returns its service, if it can be called.
     pub(crate) fn service(&self) -> Option<Arc<Service>> {
-        self.office.lock().unwrap().clone()
+        self.shared_service.lock().unwrap().clone()
     }
 
     /// Runs a call to its service.
@@ -196,7 +207,7 @@ impl Node {
 
     /// Stops it like a signal does.
     pub(crate) fn stop(&self) {
-        if let Some(service) = self.office.lock().unwrap().take() {
+        if let Some(service) = self.shared_service.lock().unwrap().take() {
             service.readiness().stop();
         }
         self.stop.stop_gracefully();
@@ -260,7 +271,7 @@ struct NodeStart {
     http_sender: (Arc<NodesEnv>, usize),
     clock: Arc<VirtualClock>,
     builder: NodeBuilder<SimNode>,
-    office: Arc<Mutex<Option<Arc<Service>>>>,
+    shared_service: Arc<Mutex<Option<Arc<Service>>>>,
     has_ended: Arc<AtomicBool>,
 }
 
@@ -276,12 +287,12 @@ impl NodeStart {
             });
             service.readiness().start_accepting();
             if !stop.is_graceful() {
-                *self.office.lock().unwrap() = Some(service);
+                *self.shared_service.lock().unwrap() = Some(service);
             }
             let _ = engine.run(stop).await;
             following.abort();
         }
-        *self.office.lock().unwrap() = None;
+        *self.shared_service.lock().unwrap() = None;
         self.has_ended.store(true, SeqCst);
     }
 

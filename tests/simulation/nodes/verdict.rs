@@ -239,18 +239,18 @@ fn out_of_order(env: &NodesEnv, sends: &[SentRequest], published: &[Published]) 
         published.iter().filter_map(|one| Some((one.event?.as_i64(), one))).collect();
     let sql = "SELECT l.endpoint, l.ordering_key, d.event, d.id FROM lines l JOIN deliveries d ON d.id = l.delivery";
     let in_line = all(env, sql, |row| {
-        let line: (i64, i64) = (row.get(0)?, row.get(1)?);
-        Ok((line, row.get::<_, i64>(2)?, row.get(3).map(DeliveryId::from_i64)?))
+        let group: (i64, i64) = (row.get(0)?, row.get(1)?);
+        Ok((group, row.get::<_, i64>(2)?, row.get(3).map(DeliveryId::from_i64)?))
     });
     let mut lines: BTreeMap<(i64, i64), Vec<OrderedSend<'_>>> = BTreeMap::new();
-    for (line, event, delivery) in in_line {
+    for (group, event, delivery) in in_line {
         let began = sends.iter().position(|send| send.delivery == delivery).unwrap_or(usize::MAX);
         if let Some(published) = times.get(&event) {
-            lines.entry(line).or_default().push((published, delivery, began));
+            lines.entry(group).or_default().push((published, delivery, began));
         }
     }
-    for line in lines.values() {
-        for (earlier, first, began) in line {
+    for group in lines.values() {
+        for (earlier, first, began) in group {
             let was_overtaken_by = |(later, _, overtook): &&OrderedSend<'_>| {
                 let is_later = earlier
                     .answered_at
@@ -258,7 +258,7 @@ fn out_of_order(env: &NodesEnv, sends: &[SentRequest], published: &[Published]) 
                     .is_some_and(|(answered, requested)| answered <= requested);
                 is_later && overtook < began
             };
-            if let Some((later, second, _)) = line.iter().find(was_overtaken_by) {
+            if let Some((later, second, _)) = group.iter().find(was_overtaken_by) {
                 let what = format!("{second} of {later:?} began before {first} of {earlier:?}");
                 env.complain(Promise::Order, what);
             }

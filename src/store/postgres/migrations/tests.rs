@@ -73,6 +73,15 @@ fn an_adding_migration_runs_beside_older_nodes_and_a_removing_one_only_without_t
     );
 }
 
+/// A node knows the steps up to its version's, and goes on beside a later one unless that asks for more.
+#[test]
+fn the_renaming_is_the_only_step_that_needs_all_older_nodes_stopped() {
+    let needed = |migration: &&Migration| migration.number > 1 && migration.oldest >= migration.number;
+    let breaking: Vec<i64> = MIGRATIONS.iter().filter(needed).map(|migration| migration.number).collect();
+    assert_eq!(breaking, [RENAMING]);
+    assert!(MIGRATIONS.iter().zip(1..).all(|(migration, number)| migration.number == number));
+}
+
 #[test]
 fn a_failed_migration_leaves_nothing_and_can_be_applied_later() {
     let fixture = TestDatabase::new();

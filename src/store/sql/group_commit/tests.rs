@@ -104,16 +104,16 @@ fn push(group_commit: &GroupCommit<Scripted>) -> Calls {
     calls
 }
 
-fn calls(calls: &Calls) -> Vec<&'static str> {
+fn names_of(calls: &Calls) -> Vec<&'static str> {
     calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 #[test]
 fn a_batch_in_doubt_that_is_stored_is_completed_and_not_written_again() {
     let (mut group_commit, calls) = after_silence([Ok(Some(0))]);
-    assert_eq!(calls(&calls), ["in doubt"]);
+    assert_eq!(names_of(&calls), ["in doubt"]);
     assert_eq!(group_commit.next(), CommitResult::Committed(1));
-    assert_eq!(calls(&calls), ["in doubt", "stored"]);
+    assert_eq!(names_of(&calls), ["in doubt", "stored"]);
     assert_eq!((group_commit.next(), group_commit.store.given), (CommitResult::Nothing, vec![1]));
 }
 
@@ -121,7 +121,7 @@ fn a_batch_in_doubt_that_is_stored_is_completed_and_not_written_again() {
 fn a_batch_in_doubt_that_is_not_stored_is_written_again() {
     let (mut group_commit, calls) = after_silence([Ok(None)]);
     assert_eq!(group_commit.next(), CommitResult::Committed(1));
-    assert_eq!((calls(&calls), group_commit.store.given), (vec!["in doubt", "stored"], vec![1, 1]));
+    assert_eq!((names_of(&calls), group_commit.store.given), (vec!["in doubt", "stored"], vec![1, 1]));
 }
 
 #[test]
@@ -129,20 +129,20 @@ fn no_batch_is_written_while_one_is_in_doubt_and_waiting_callers_get_an_error() 
     let (mut group_commit, calls) = after_silence([Err(silence()), Err(silence()), Ok(Some(0))]);
     let next = push(&group_commit);
     assert_eq!(group_commit.next(), CommitResult::Failed);
-    assert_eq!((calls(&next), &group_commit.store.given), (vec!["not stored"], &vec![1]));
+    assert_eq!((names_of(&next), &group_commit.store.given), (vec!["not stored"], &vec![1]));
     let last = push(&group_commit);
     assert_eq!(group_commit.next(), CommitResult::Failed);
-    assert_eq!(calls(&last), ["not stored"]);
+    assert_eq!(names_of(&last), ["not stored"]);
     assert_eq!(group_commit.next(), CommitResult::Committed(1));
-    assert_eq!(calls(&calls).last(), Some(&"stored"));
+    assert_eq!(names_of(&calls).last(), Some(&"stored"));
     let free = push(&group_commit);
-    assert_eq!((group_commit.next(), calls(&free)), (CommitResult::Committed(1), vec!["stored"]));
+    assert_eq!((group_commit.next(), names_of(&free)), (CommitResult::Committed(1), vec!["stored"]));
 }
 
 #[test]
 fn a_batch_whose_fate_cannot_be_known_counts_as_not_stored() {
     let (mut group_commit, calls) = after_silence([Err(Error::Fenced("another node took over"))]);
     assert_eq!(group_commit.next(), CommitResult::Failed);
-    assert_eq!(calls(&calls), ["in doubt", "not stored"]);
+    assert_eq!(names_of(&calls), ["in doubt", "not stored"]);
     assert_eq!((group_commit.next(), group_commit.store.given), (CommitResult::Nothing, vec![1]));
 }

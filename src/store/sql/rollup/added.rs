@@ -31,7 +31,7 @@ impl RowsToAdd {
             for width in Resolution::ALL {
                 let start = width.start(minute);
                 let mut add = |app, endpoint| {
-                    added.rows.entry((app, endpoint, width, start)).or_default().add(counters)
+                    added.rows.entry((app, endpoint, width, start)).or_default().add(counters);
                 };
                 if let Some(endpoint) = endpoint {
                     add(app, endpoint);

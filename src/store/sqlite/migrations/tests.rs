@@ -35,6 +35,17 @@ fn shape(connection: &Connection) -> BTreeSet<String> {
     shape
 }
 
+/// Returns tables and indexes as they are declared, with keys and checks, without comments.
+fn declarations(connection: &Connection) -> BTreeSet<String> {
+    let mut declared = connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").unwrap();
+    let plain = |sql: String| {
+        let code = sql.lines().map(|line| line.split("--").next().unwrap_or_default());
+        let words = code.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ");
+        words.replace('"', "")
+    };
+    declared.query_map([], |row| row.get(0)).unwrap().map(|sql| plain(sql.unwrap())).collect()
+}
+
 #[test]
 fn an_upgraded_store_has_everything_that_a_new_one_has() {
     let (store, new) = (first(), open_in_memory().unwrap());
@@ -48,6 +59,7 @@ fn a_store_of_schema_5_has_everything_that_a_new_one_has() {
     let (store, new) = (tables().unwrap(), open_in_memory().unwrap());
     migrate(&store, 5).unwrap();
     assert_eq!(shape(&store), shape(&new));
+    assert_eq!(declarations(&store), declarations(&new));
 }
 
 #[test]
