@@ -148,7 +148,11 @@ fn doc_comments(path: &str, text: &str) -> Vec<DocComment> {
         if let Some(marker) = marker {
             let words = line[marker.len()..].trim();
             match comments.last_mut().filter(|_| marker_before == Some(marker)) {
-                Some(comment) => comment.text = format!("{} {words}", comment.text).trim().to_owned(),
+                Some(comment) => {
+                    let separator = if comment.text.is_empty() { "" } else { " " };
+                    comment.text.push_str(separator);
+                    comment.text.push_str(words);
+                }
                 None => {
                     comments
                         .push(DocComment { location: format!("{path}:{number}"), text: words.to_owned() });
