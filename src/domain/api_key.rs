@@ -123,7 +123,7 @@ impl CachedKey {
         Self { key, used_ms: AtomicI64::new(used), written_ms: AtomicI64::new(used) }
     }
 
-    /// Returns the key as it was loaded; `shown` adds its last use.
+    /// Returns the key as it was loaded; `with_last_use` adds its last use.
     pub fn key(&self) -> &ApiKey {
         &self.key
     }

@@ -159,7 +159,7 @@ impl CircuitBreaker {
         matches!(&self.state, BreakerState::Paused(pause) if pause.until > now)
     }
 
-    /// Whether new deliveries have to wait in the store. An expired pause ends only when `may` is called.
+    /// Whether new deliveries have to wait in the store. An expired pause ends only when `decide` is called.
     pub fn blocks_sending(&self) -> bool {
         !matches!(self.state, BreakerState::Closed)
     }
@@ -173,7 +173,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// The time for a probe with a delivery that is not due yet: later than `opens_at`, because it costs an extra attempt.
+    /// The time for a probe with a delivery that is not due yet: later than `resumes_at`, because it costs an extra attempt.
     pub fn early_probe_at(&self) -> Option<Timestamp> {
         let BreakerState::Open(open) = self.state else { return None };
         self.resumes_at().map(|at| at.plus(open.wait * 2))

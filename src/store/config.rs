@@ -49,7 +49,7 @@ pub trait ConfigStore: Send + Sync {
     fn change_app(&self, app: App, entry: Option<AuditEntry>) -> Reply<'_, bool>;
 
     /// Removes the app, its endpoints with their inspections, and its keys at once. Its events and deliveries are removed by
-    /// `ClusterStore::purge`, which finds the rest by itself; nothing of them can be read any more.
+    /// `ClusterStore::purge_deleted_apps`, which finds the rest by itself; nothing of them can be read any more.
     fn remove_app(&self, app: AppId, entry: Option<AuditEntry>) -> Reply<'_, bool>;
 
     fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<'_, Inserted>;

@@ -19,9 +19,9 @@ pub struct SourceSearch {
     pub endpoints: HashSet<EndpointId>,
     /// For a backfill: what its endpoint subscribes to.
     pub patterns: Option<Patterns>,
-    /// Only larger ids than this are looked at,
+    /// Only ids larger than this are examined.
     pub after_id: i64,
-    /// and only smaller ones than this.
+    /// Only ids smaller than this are examined.
     pub to_id: i64,
 }
 

@@ -1,6 +1,6 @@
 //! Commits a simple batch as one statement, which is its own transaction: one round trip, and a stalled node leaves nothing
 //! locked. The statement stores all of the batch or nothing. If it stores nothing, because an endpoint is unhealthy, a key is
-//! known or the writer is fenced, the batch is written in steps (`bulk.rs`), where each case is handled.
+//! known or the writer is fenced, the batch is written in steps (`bulk_commit.rs`), where each case is handled.
 
 use super::{
     bulk_accept::{ACCEPT_PARAMS, BulkAccept, CLAIM_PARAMS, NewEventRows, accepting, claiming},

@@ -1,5 +1,6 @@
 //! The one writer of a process: writes the waiting commands in one transaction, which begins by incrementing its row in
-//! `writer_batches`. So a batch is stored once, even if the answer to its COMMIT is lost, and never after another process took over.
+//! `writer_batches`. So a batch is stored once, even if the answer to its COMMIT is lost, and never after another process took
+//! over.
 
 use super::{
     batch_split::{needs_global_lock, split_batch},

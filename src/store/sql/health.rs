@@ -256,7 +256,7 @@ impl HealthUpdate<'_> {
 }
 
 /// Counts a delivery that died when its final wait was over because the receiver did not accept it;
-/// `ClusterStore::judge` learns of it from the statistics.
+/// `ClusterStore::evaluate_health` learns of it from the statistics.
 pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> Result<()> {
     if event.event_type == TEST_EVENT_TYPE || delivery.restarted_at.is_some() {
         return Ok(());
