@@ -25,7 +25,7 @@ const DOCUMENTS: ColumnTypes = ColumnTypes("t");
 const IF_COUNTED: &str = "counted, ";
 /// Fails the statement, and so rolls all of it back, if a delivery is not leased any more.
 const FAIL_UNLESS_ALL_LEASED: &str = ", CAST(CASE (SELECT count(*) FROM ended) - (SELECT count(*) FROM gone)
-     WHEN 0 THEN '0' ELSE 'something of a batch is not carried any more' END AS bigint)";
+     WHEN 0 THEN '0' ELSE 'a delivery of the batch is no longer in flight' END AS bigint)";
 
 /// Optional parts of a batch.
 #[derive(Clone, Copy)]

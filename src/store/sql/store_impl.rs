@@ -190,7 +190,7 @@ impl<D: Backend> DeliveryStore for D {
 
     fn advance_replay(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
         let reply = self.write_then(
-            move |tx| replays::promote_next(tx, &page, now),
+            move |tx| replays::advance(tx, &page, now),
             |(replay, waiting), after| {
                 let endpoints: BTreeSet<EndpointId> = waiting.iter().map(|(endpoint, _)| *endpoint).collect();
                 for app in replay.iter().map(|replay| replay.app) {
