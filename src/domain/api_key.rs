@@ -182,7 +182,8 @@ mod tests {
     /// Another hash would lock every key out.
     #[test]
     fn the_hash_of_a_key_is_the_same_in_every_version() {
-        let (first, _) = KeyHash::of("phk_0123456789").0.split_first_chunk().unwrap();
+        let hash = KeyHash::of("phk_0123456789");
+        let (first, _) = hash.0.split_first_chunk().unwrap();
         assert_eq!(u128::from_be_bytes(*first), 0x254d_d691_22a5_1dbb_a95f_8c98_4053_2d71);
     }
 
