@@ -228,7 +228,7 @@ fn line_number(text: &str, name: &str) -> usize {
     text.lines().position(has).map_or(0, |line| line + 1)
 }
 
-/// Reads every file that a contributor writes.
+/// Reads every file that a contributor writes; those with `.gen.` in their names are made by the build.
 fn read_files() -> Vec<(String, String)> {
     let mut paths: Vec<_> = ROOTS.iter().map(|path| root().join(path)).collect();
     let mut files = vec![];
@@ -244,7 +244,11 @@ fn read_files() -> Vec<(String, String)> {
         }
         let extension = path.extension().unwrap_or_default().to_string_lossy().into_owned();
         let below = path.strip_prefix(root()).expect("below the root").to_string_lossy().into_owned();
-        if EXTENSIONS.contains(&extension.as_str()) && below != LIST && !name.starts_with('.') {
+        if EXTENSIONS.contains(&extension.as_str())
+            && below != LIST
+            && !name.starts_with('.')
+            && !name.contains(".gen.")
+        {
             files.push((below, fs::read_to_string(&path).expect("a readable file")));
         }
     }
