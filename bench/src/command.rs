@@ -164,7 +164,8 @@ fn shapes_help() -> String {
         let when = if row.by_name_only { " (only if named)" } else { "" };
         format!("  {:<14} {}{when}\n", row.name, row.about)
     });
-    format!("Shapes:\n{}", lines.collect::<String>())
+    let any = "waiting-N and endpoints-N measure any number, as 500, 20k or 2m.";
+    format!("Shapes:\n{}{any}\n", lines.collect::<String>())
 }
 
 pub fn main() -> ExitCode {

@@ -13,6 +13,7 @@ use crate::{
     table,
 };
 use anyhow::{Context, Result, ensure};
+use rustix::thread::disable_transparent_huge_pages;
 use serde::{Deserialize, Serialize};
 use std::{path::Path, time::Duration};
 
@@ -87,7 +88,8 @@ pub async fn compare(arguments: &CompareArguments) -> Result<bool> {
     }
     let work = WorkFolder::below(&shared.work)?;
     let mut json = JsonFile::create(shared.json.as_deref())?;
-    let programs = [shared.product(Some(&arguments.old))?, shared.product(Some(&arguments.new))?];
+    let named = [&arguments.old, &arguments.new];
+    let programs = [shared.product(Some(named[0]))?, shared.product(Some(named[1]))?];
     let mut verdicts = vec![];
     for shape in &shapes {
         eprintln!("comparing {}: {}", shape.name, shape.about);
@@ -98,7 +100,7 @@ pub async fn compare(arguments: &CompareArguments) -> Result<bool> {
                 let figures = one_run(shared, &work, shape, &programs[side]).await?;
                 eprintln!("  {} {}", ["OLD", "NEW"][side], figures.line());
                 runs[side].push(figures.deliveries_per_cpu_s.context("nothing was delivered")?);
-                let program = programs[side].display().to_string();
+                let program = named[side].display().to_string();
                 let line = Line::Run {
                     shape: shape.name.clone(),
                     run: pair + 1,
@@ -147,6 +149,8 @@ async fn resident(
     programs: &[std::path::PathBuf; 2],
 ) -> Result<[Vec<f64>; 2]> {
     let mut servers = vec![];
+    // Each huge page that the kernel happens to have at a start is 2 MiB, more than the bound. The servers inherit this.
+    disable_transparent_huge_pages(true)?;
     for _ in 0..STARTS {
         for (side, binary) in programs.iter().enumerate() {
             let server =
@@ -155,6 +159,7 @@ async fn resident(
         }
         tokio::time::sleep(STARTS_APART).await;
     }
+    disable_transparent_huge_pages(false)?;
     let mut runs = [vec![], vec![]];
     for (side, ready_ns, server) in servers {
         let passed = clock::now_ns() - ready_ns;

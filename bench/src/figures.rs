@@ -187,7 +187,11 @@ impl Figures {
             (self.bad_signatures, "wrongly signed"),
             (self.bad_requests, "not understood by the receiver"),
         ];
-        let not_without_a_crash = [(self.duplicates, "repeated"), (self.unanswered, "not answered")];
+        let not_without_a_crash = [
+            (self.duplicates, "repeated"),
+            (self.strays, "of an earlier transfer"),
+            (self.unanswered, "not answered"),
+        ];
         let counted = never.into_iter().chain(not_without_a_crash.into_iter().filter(|_| !is_crash));
         let mut broken: Vec<String> =
             counted.filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
@@ -268,8 +272,11 @@ mod tests {
 
     #[test]
     fn a_loss_breaks_a_promise_always_and_a_duplicate_without_a_crash() {
-        let figures = Figures::of(&seen());
-        assert_eq!(figures.broken_promises(false), ["1 lost", "2 repeated", "1 not answered"]);
+        let figures = Figures { strays: 3, ..Figures::of(&seen()) };
+        assert_eq!(
+            figures.broken_promises(false),
+            ["1 lost", "2 repeated", "3 of an earlier transfer", "1 not answered"]
+        );
         assert_eq!(figures.broken_promises(true), ["1 lost"]);
         assert_eq!(Figures::default().broken_promises(false), Vec::<String>::new());
     }

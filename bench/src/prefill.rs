@@ -1,6 +1,6 @@
 //! Fills a store before a measurement: deliveries that wait, and endpoints to which nothing is published.
 
-use crate::api::Api;
+use crate::{api::Api, clock};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
@@ -31,9 +31,8 @@ pub async fn waiting(api: &Api, count: usize) -> Result<()> {
     }
     let app = id(&api.post("/v1/apps", &json!({"name": "waiting"})).await?)?;
     api.post(&format!("/v1/apps/{app}/endpoints"), &json!({"url": NOWHERE})).await?;
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
-    let event =
-        json!({"type": "waiting.event", "data": padding(), "deliver_at": rfc3339(now + LATER_SECONDS)});
+    let due = clock::rfc3339(clock::unix_seconds() + LATER_SECONDS);
+    let event = json!({"type": "waiting.event", "data": padding(), "deliver_at": due});
     publish(api, &app, &event, count).await
 }
 
@@ -70,31 +69,4 @@ fn id(answer: &Value) -> Result<String> {
 
 fn padding() -> Value {
     json!({"pad": "x".repeat(480)})
-}
-
-/// Seconds since 1970 in UTC, by Howard Hinnant's calendar arithmetic.
-fn rfc3339(seconds: i64) -> String {
-    let (days, second) = (seconds.div_euclid(86_400) + 719_468, seconds.rem_euclid(86_400));
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // Years begin in March here, so that the day that is not in every year is the last.
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seconds_become_a_date() {
-        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
-        assert_eq!(rfc3339(1_709_164_800), "2024-02-29T00:00:00Z");
-        assert_eq!(rfc3339(1_794_959_999), "2026-11-17T23:59:59Z");
-    }
 }

@@ -1,6 +1,7 @@
 //! The lines of the JSON file, and the medians of a shape's runs.
 
 use crate::{
+    clock,
     figures::Figures,
     retention::Stretch,
     shapes::Shape,
@@ -31,9 +32,11 @@ pub enum Line {
     Comparison(crate::compare::Comparison),
 }
 
-/// Where the figures were made.
+/// Where and when the figures were made.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Machine {
+    /// When the command began, in UTC.
+    pub date: String,
     pub cores: usize,
     pub processor: String,
     pub memory_mib: u64,
@@ -50,6 +53,7 @@ impl Machine {
         };
         let kib = field("/proc/meminfo", "MemTotal");
         Self {
+            date: clock::rfc3339(clock::unix_seconds()),
             cores: thread::available_parallelism().map_or(0, std::num::NonZero::get),
             processor: field("/proc/cpuinfo", "model name"),
             memory_mib: kib.split(' ').next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024,

@@ -138,6 +138,8 @@ impl Session<'_> {
         if shape.kind == Kind::Noisy {
             let [alone, beside] = shapes::noisy_loads(self.shared.events);
             let alone = bench.measure(&alone, &subject.trees()).await?;
+            let broken = alone.broken_promises(false);
+            ensure!(broken.is_empty(), "without the endpoint that hangs: {}", broken.join(", "));
             let beside = bench.measure(&beside, &subject.trees()).await?;
             let note = format!(
                 "alone p50 {:.1}, p99 {:.1} ms; {} requests left hanging",

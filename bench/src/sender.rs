@@ -216,3 +216,69 @@ impl Template {
         Ok(Self { method: request.method.parse()?, path, headers, body: request.body.clone() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        io::{BufRead, BufReader, Write},
+        net::TcpListener,
+    };
+
+    const STALL: Duration = Duration::from_millis(300);
+    const EVENTS: usize = 20;
+
+    /// A server whose disk stalls as soon as it is connected to: it answers no request meanwhile, and each one after that.
+    fn stalling_server() -> Result<String> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let url = format!("http://{}/", listener.local_addr()?);
+        thread::spawn(move || {
+            let first = listener.accept()?.0;
+            thread::sleep(STALL);
+            for stream in std::iter::once(Ok(first)).chain(listener.incoming()) {
+                let stream = stream?;
+                thread::spawn(|| answer_all(stream));
+            }
+            std::io::Result::Ok(())
+        });
+        Ok(url)
+    }
+
+    fn answer_all(stream: std::net::TcpStream) -> std::io::Result<()> {
+        let mut writer = stream.try_clone()?;
+        for line in BufReader::new(stream).lines() {
+            // The body has no end of line, so that an empty line ends every head and stands nowhere else.
+            if line?.is_empty() {
+                writer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")?;
+            }
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_stall_counts_for_every_event_that_was_due_meanwhile() {
+        let request = PreparedRequest {
+            method: "POST".into(),
+            url: stalling_server().unwrap(),
+            headers: vec![],
+            body: [String::new(), String::new()],
+        };
+        let plan = SenderPlan {
+            transfer: "t".into(),
+            events: EVENTS,
+            requests: vec![request],
+            pace: Pace::PerSecond(100.0),
+            payload_bytes: 100,
+            idempotency_header: None,
+            seconds_max: 60,
+        };
+        let (counts, times) = send_all(plan).await.unwrap();
+        assert_eq!(counts.accepted, EVENTS as u64);
+        for event in 0..EVENTS {
+            let due = Duration::from_millis(10) * event as u32;
+            let sent = u128::from(times.sent_ns[event] - counts.began_ns);
+            assert!(sent.abs_diff(due.as_nanos()) <= 1, "event {event} was sent {sent} ns after the start");
+            assert!(times.accepted_ns[event] - counts.began_ns >= STALL.as_nanos() as u64, "event {event}");
+        }
+    }
+}

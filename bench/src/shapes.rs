@@ -115,6 +115,9 @@ pub const ROWS: &[ShapeRow] = &[
     },
 ];
 
+/// Of a shape that is not in the table.
+const ABOUT_BESIDE: &str = "the same as waiting-0 beside so many waiting deliveries or other endpoints";
+
 /// Also measured on PostgreSQL when no shape is named.
 const ALSO_ON_POSTGRES: &[&str] = &["one-32", "keyed-200", "fanout-5", "latency"];
 
@@ -134,14 +137,15 @@ impl Shape {
             Some((plain, POSTGRES)) => (plain, StoreKind::Postgres),
             Some((_, other)) => bail!("there is no store {other}; write @{POSTGRES} or nothing"),
         };
-        let row = ROWS.iter().find(|row| row.name == plain).with_context(|| {
+        let row = ROWS.iter().find(|row| row.name == plain).map(|row| (row.kind, row.about));
+        let (kind, about) = row.or_else(|| Some((beside(plain)?, ABOUT_BESIDE))).with_context(|| {
             let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
             format!("there is no shape {plain}; there are {}", names.join(" "))
         })?;
-        if store == StoreKind::Postgres && matches!(row.kind, Kind::Nodes | Kind::Retention | Kind::Replay) {
+        if store == StoreKind::Postgres && matches!(kind, Kind::Nodes | Kind::Retention | Kind::Replay) {
             bail!("{plain} has no variant on another store");
         }
-        Ok(Self { name: name.to_owned(), kind: row.kind, store, about: row.about })
+        Ok(Self { name: name.to_owned(), kind, store, about })
     }
 
     /// Returns the named shapes. Without names, all but those that run by name only.
@@ -201,6 +205,23 @@ impl Shape {
     }
 }
 
+/// `waiting-N` and `endpoints-N` for every N, which may end with `k` or `m`.
+fn beside(name: &str) -> Option<Kind> {
+    let (kind, number) = name.split_once('-')?;
+    let (digits, unit) = match number.split_at_checked(number.len().checked_sub(1)?)? {
+        (digits, "k") => (digits, 1000),
+        (digits, "m") => (digits, 1_000_000),
+        _ => (number, 1),
+    };
+    let number = digits.parse::<usize>().ok()?.checked_mul(unit)?;
+    match kind {
+        "waiting" => Some(Kind::Beside { waiting: number, endpoints: 0 }),
+        // Its own endpoint counts as well.
+        "endpoints" => Some(Kind::Beside { waiting: 0, endpoints: number.checked_sub(1)? }),
+        _ => None,
+    }
+}
+
 /// The healthy half of the noisy shape, and both halves.
 pub fn noisy_loads(events: Option<usize>) -> [Load; 2] {
     const RATE: f64 = 50.0;
@@ -237,6 +258,20 @@ mod tests {
         assert!(names.contains(&"one-32@postgres".to_owned()) && names.contains(&"waiting-1m".to_owned()));
         assert!(!names.contains(&"replay".to_owned()));
         assert_eq!(names.last().unwrap(), "nodes");
+    }
+
+    #[test]
+    fn a_backlog_may_have_any_size() {
+        for row in ROWS.iter().filter(|row| matches!(row.kind, Kind::Beside { .. })) {
+            assert_eq!(beside(row.name), Some(row.kind), "{}", row.name);
+        }
+        let waiting = |waiting| Some(Kind::Beside { waiting, endpoints: 0 });
+        assert_eq!((beside("waiting-20k"), beside("waiting-7")), (waiting(20_000), waiting(7)));
+        for none in ["waiting", "waiting-", "waiting-k", "waiting-1x", "waiting-é", "endpoints-0", "one-32"]
+        {
+            assert_eq!(beside(none), None, "{none}");
+        }
+        assert_eq!(Shape::named("waiting-2m@postgres").unwrap().store, StoreKind::Postgres);
     }
 
     #[test]
