@@ -34,10 +34,7 @@ use crate::{
     outbound::{ClientOptions, HttpClient, SystemResolver},
     runtime::{Clock, Entropy, Shutdown, ShutdownHandle, SystemClock, SystemEntropy},
     service::{self, NodeInfo, Service, stream::Streams},
-    store::{
-        Store,
-        live_updates::{LiveUpdateListener, LiveUpdateStore},
-    },
+    store::{CommitObservers, Store},
 };
 use anyhow::{Context, bail};
 use std::{
@@ -112,9 +109,12 @@ impl StartedNode {
         let tenure = Arc::new(initial_node_state(&settings.store));
         let (lanes, events) = EndpointQueues::new(engine_limits(settings), directory.clone(), tenure.clone());
         let streams = Arc::new(Streams::default());
-        let handover = LiveUpdateListener::new(lanes.clone(), streams.clone(), directory.clone());
-        let store = open_store::open(settings, Arc::new(handover), &tally).await?;
-        let ledger = Arc::new(LiveUpdateStore::new(store.clone(), streams.clone()));
+        let observers = CommitObservers {
+            engine: lanes.clone(),
+            live_updates: streams.clone(),
+            watch: Arc::new(host::CommitStopwatch(tally.clone())),
+        };
+        let store = open_store::open(settings, observers).await?;
         let joined = open_store::join(settings, &*store, &*clock).await?;
         if !joined.is_alone {
             tenure.join(joined.epoch);
@@ -127,11 +127,11 @@ impl StartedNode {
         let ids = IdGenerator::new(joined.slot, joined.newest_id);
         let addresses = address_policy(settings, is_dev);
         let gate =
-            NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), delivery_store: ledger.clone() };
+            NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), delivery_store: store.clone() };
         let client = http_client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::ServiceDeps {
             config_cache: directory.clone(),
-            delivery_store: ledger.clone(),
+            delivery_store: store.clone(),
             config_store: store.clone(),
             query_store: store.clone(),
             cluster_store: store.clone(),
@@ -170,7 +170,7 @@ impl StartedNode {
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache: directory,
-                delivery_store: ledger,
+                delivery_store: store.clone(),
                 http_sender: client,
                 clock,
                 entropy,

@@ -1,13 +1,12 @@
 //! Opens the store that the settings name. Keys that an embedded store keeps in a file beside it must be set for a
 //! database.
 
-use super::host::CommitStopwatch;
 use crate::{
     config::{Settings, StoreLocation},
-    domain::{metrics::Metrics, ports::CommitListener, storage::StorageUsage},
+    domain::storage::StorageUsage,
     runtime::Clock,
     store::{
-        Store, StoreError,
+        CommitObservers, Store, StoreError,
         cluster::Joined,
         postgres::PostgresStore,
         sqlite::{QueueLimits, SqliteStore},
@@ -19,22 +18,15 @@ use tokio::sync::oneshot;
 
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) async fn open(
-    settings: &Settings,
-    handover: Arc<dyn CommitListener>,
-    tally: &Arc<Metrics>,
-) -> anyhow::Result<Arc<dyn Store>> {
+pub(super) async fn open(settings: &Settings, observers: CommitObservers) -> anyhow::Result<Arc<dyn Store>> {
     let limits = QueueLimits { events_max: settings.accept_queue_max, bytes_max: settings.queued_bytes_max };
-    let watch = Arc::new(CommitStopwatch(tally.clone()));
     let window = settings.commit_window;
     match &settings.store {
-        StoreLocation::Sqlite(path) => {
-            Ok(Arc::new(SqliteStore::open(path, handover, watch, limits, window)?))
-        }
+        StoreLocation::Sqlite(path) => Ok(Arc::new(SqliteStore::open(path, observers, limits, window)?)),
         StoreLocation::Postgres(address) => {
             must_have_keys(settings)?;
             let address = address.clone();
-            let open = move || PostgresStore::open(&address, handover, watch, limits, window);
+            let open = move || PostgresStore::open(&address, observers, limits, window);
             Ok(Arc::new(run_on_own_thread(open).await??))
         }
     }

@@ -10,7 +10,6 @@ pub mod deliveries;
 pub mod documents;
 pub mod fan_out;
 pub mod inbox;
-pub mod live_updates;
 pub mod notices;
 pub mod postgres;
 pub mod queries;
@@ -25,7 +24,8 @@ pub use config::ConfigStore;
 pub use deliveries::DeliveryStore;
 pub use queries::QueryStore;
 
-use std::{future::Future, pin::Pin};
+use crate::domain::{live_update::UpdateSink, ports::CommitListener};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 /// Answer of a store method; a change is durable by then.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -52,6 +52,15 @@ pub enum StoreError {
 pub trait Store: DeliveryStore + ConfigStore + QueryStore + ClusterStore {
     /// Stops taking commands, writes those already taken, and lets another process take over. Blocks until that is done.
     fn close(&self);
+}
+
+/// Everything that is told of commits.
+#[derive(Clone)]
+pub struct CommitObservers {
+    pub engine: Arc<dyn CommitListener>,
+    /// Subscribers of live updates. Without any, a commit costs one atomic load more.
+    pub live_updates: Arc<dyn UpdateSink>,
+    pub watch: Arc<dyn CommitWatch>,
 }
 
 /// Observes each commit, for the metrics.

@@ -7,20 +7,20 @@ use crate::{
     fixture::{Backend, Fixture, after, draft},
     pooler::Pooler,
     recorder::RecordingListener,
-    sqlite::{NoWatch, block_on},
+    sqlite::block_on,
 };
 use posthaste::{
     domain::{
         id::{AppId, EndpointId, EventId},
         node_lease::NodeLease,
         ordering::OrderingKey,
-        ports::{CommitListener, SendGate},
+        ports::SendGate,
         time::Timestamp,
     },
     engine::NodeSendGate,
     runtime::SystemClock,
     store::{
-        ClusterStore, DeliveryStore, QueryStore, Store, StoreError,
+        ClusterStore, CommitObservers, DeliveryStore, QueryStore, Store, StoreError,
         cluster::Heartbeat,
         deliveries::{Accepted, LeaseRequest},
         postgres::{DatabaseAddress, PostgresOpenError, PostgresStore, QueueLimits},
@@ -134,10 +134,10 @@ impl Drop for Database {
 }
 
 impl Backend for Database {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&SERVER.address(&self.0)).unwrap();
-        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+        Arc::new(PostgresStore::open(&address, observers, limits, Duration::ZERO).unwrap())
     }
 }
 
@@ -154,23 +154,17 @@ impl Pooled {
 }
 
 impl Backend for Pooled {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&POOLER.address(&self.0.0)).unwrap();
-        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+        Arc::new(PostgresStore::open(&address, observers, limits, Duration::ZERO).unwrap())
     }
 }
 
 pub(crate) fn open(address: &str) -> Result<PostgresStore, PostgresOpenError> {
     let limits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
     let address = DatabaseAddress::parse(address).unwrap();
-    PostgresStore::open(
-        &address,
-        Arc::new(RecordingListener::default()),
-        Arc::new(NoWatch),
-        limits,
-        Duration::ZERO,
-    )
+    PostgresStore::open(&address, Arc::<RecordingListener>::default().observers(), limits, Duration::ZERO)
 }
 
 /// Opens a store over this wire, on which only the test's publishes are committed from now on: after a first explicit heartbeat
@@ -363,10 +357,10 @@ fn a_commit_whose_answer_was_lost_is_not_repeated() {
 struct Wired(Database, Arc<DatabaseProxy>);
 
 impl Backend for Wired {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&address(&self.1.folder(), &self.0.0)).unwrap();
-        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+        Arc::new(PostgresStore::open(&address, observers, limits, Duration::ZERO).unwrap())
     }
 }
 

@@ -133,6 +133,7 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: 
         (stage.one_in(DeliveryState::Pending).await, stage.one_in(DeliveryState::Retrying).await);
     let held = stage.one_in(DeliveryState::Held).await;
     let carried = stage.leased().await;
+    stage.recorder.take_live_updates();
     let (done, _) = expire(&stage, an_hour(), after(HOUR)).await;
     let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
     ended.sort();

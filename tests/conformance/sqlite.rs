@@ -8,10 +8,9 @@ use posthaste::{
     domain::{
         app::{App, AppSettings},
         id::{AppId, EndpointId, EventId},
-        ports::CommitListener,
     },
     store::{
-        ClusterStore, CommitWatch, ConfigStore, DeliveryStore, QueryStore, Store, StoreError,
+        ClusterStore, CommitObservers, ConfigStore, DeliveryStore, QueryStore, Store, StoreError,
         sqlite::{QueueLimits, SqliteOpenError, SqliteStore},
     },
 };
@@ -37,22 +36,12 @@ impl SqliteFile {
 }
 
 impl Backend for SqliteFile {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let path = self.0.path().join("posthaste.db");
-        let open = || SqliteStore::open(&path, handover.clone(), Arc::new(NoWatch), limits, Duration::ZERO);
+        let open = || SqliteStore::open(&path, observers.clone(), limits, Duration::ZERO);
         Arc::new(once_free(open).unwrap())
     }
-}
-
-pub(crate) struct NoWatch;
-
-impl CommitWatch for NoWatch {
-    fn started(&self) -> u64 {
-        0
-    }
-
-    fn committed(&self, _: u64, _: usize) {}
 }
 
 pub(crate) fn open(path: &Path) -> Result<SqliteStore, SqliteOpenError> {
@@ -61,7 +50,7 @@ pub(crate) fn open(path: &Path) -> Result<SqliteStore, SqliteOpenError> {
 
 fn open_now(path: &Path) -> Result<SqliteStore, SqliteOpenError> {
     let limits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
-    SqliteStore::open(path, Arc::new(RecordingListener::default()), Arc::new(NoWatch), limits, Duration::ZERO)
+    SqliteStore::open(path, Arc::<RecordingListener>::default().observers(), limits, Duration::ZERO)
 }
 
 /// Opens a file, waiting until it is free. A child process that another test is starting may hold a closed file a moment longer:

@@ -8,14 +8,16 @@ use posthaste::{
         contract::{Contract, RetentionPeriod},
         encryption::Keyring,
         id::IdGenerator,
+        live_update::{LiveUpdate, UpdateSink},
         metrics::Metrics,
         node_lease::NodeLease,
+        ports::CommitListener,
     },
     engine::{DeliveryWorker, EndpointQueues, Engine, Intervals, QueueEvents, Renderer},
     outbound::HttpSender,
     runtime::{Clock, SeededEntropy},
     service::{NodeInfo, Service, ServiceDeps, ServiceLimits},
-    store::{CommitWatch, DeliveryStore, Store},
+    store::{CommitObservers, CommitWatch, DeliveryStore, Store},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -91,9 +93,22 @@ impl<S: Store + 'static> NodeBuilder<S> {
     }
 }
 
-pub(crate) struct NoWatch;
+/// The observers of a store that only its engine observes.
+pub(crate) fn observers(engine: Arc<dyn CommitListener>) -> CommitObservers {
+    CommitObservers { engine, live_updates: Arc::new(Unwatched), watch: Arc::new(Unwatched) }
+}
 
-impl CommitWatch for NoWatch {
+struct Unwatched;
+
+impl UpdateSink for Unwatched {
+    fn has_subscribers(&self) -> bool {
+        false
+    }
+
+    fn publish(&self, _: LiveUpdate) {}
+}
+
+impl CommitWatch for Unwatched {
     fn started(&self) -> u64 {
         0
     }

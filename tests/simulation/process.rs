@@ -4,7 +4,7 @@ use crate::{
     archive, bulk_replays,
     event_log::{ProcessEnd, Promise},
     network::FakeHttpSender,
-    node_builder::{EngineParts, NoWatch, NodeBuilder},
+    node_builder::{EngineParts, NodeBuilder, observers},
     order,
     plan::SECOND,
     simulation_env::{SimulationEnv, apply_trouble},
@@ -100,7 +100,7 @@ impl Process {
         let disk = world.state().disk.take();
         let handover = world.sabotage.handover(lanes.clone());
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
-        let (store, writer) = SqliteStore::in_memory(disk, handover, Arc::new(NoWatch), queue, wake).unwrap();
+        let (store, writer) = SqliteStore::in_memory(disk, observers(handover), queue, wake).unwrap();
         bulk_replays::watch(writer.connection());
         archive::open(writer.connection());
         order::watch(writer.connection());

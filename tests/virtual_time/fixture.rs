@@ -1,7 +1,7 @@
 //! Fixture: a process in virtual time with a receiver that answers as the test says. Weeks pass as soon as no task has
 //! anything to do.
 
-use crate::node_builder::{LIMITS, NoWatch, NodeBuilder, QUEUE};
+use crate::node_builder::{LIMITS, NodeBuilder, QUEUE, observers};
 use bytes::Bytes;
 use posthaste::{
     domain::{
@@ -264,7 +264,7 @@ fn store(disk: Option<Connection>, lanes: Arc<EndpointQueues>) -> (Arc<SqliteSto
         let rung = rung.clone();
         Box::new(move || rung.notify_one())
     };
-    let (store, writer) = SqliteStore::in_memory(disk, lanes, Arc::new(NoWatch), QUEUE, wake).unwrap();
+    let (store, writer) = SqliteStore::in_memory(disk, observers(lanes), QUEUE, wake).unwrap();
     let writer = Arc::new(Mutex::new(Some(writer)));
     tokio::spawn(commit_all(writer.clone(), rung));
     (Arc::new(store), writer)

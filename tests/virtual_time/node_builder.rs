@@ -7,9 +7,10 @@ use posthaste::{
         contract::{Contract, RetentionPeriod},
         encryption::Keyring,
         id::IdGenerator,
+        live_update::{LiveUpdate, UpdateSink},
         metrics::Metrics,
         node_lease::NodeLease,
-        ports::Permits,
+        ports::{CommitListener, Permits},
     },
     engine::{
         DeliveryWorker, EndpointQueues, Engine, EngineLimits, Intervals, QueueEvents, Renderer, SharedLimits,
@@ -17,7 +18,7 @@ use posthaste::{
     outbound::HttpSender,
     runtime::{SeededEntropy, VirtualClock},
     service::{NodeInfo, Service, ServiceDeps, ServiceLimits},
-    store::{ClusterStore, CommitWatch, Store, sqlite::QueueLimits},
+    store::{ClusterStore, CommitObservers, CommitWatch, Store, sqlite::QueueLimits},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -31,9 +32,22 @@ pub(crate) const LIMITS: EngineLimits = EngineLimits {
 };
 pub(crate) const QUEUE: QueueLimits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
 
-pub(crate) struct NoWatch;
+/// The observers of a store that only its engine observes.
+pub(crate) fn observers(engine: Arc<dyn CommitListener>) -> CommitObservers {
+    CommitObservers { engine, live_updates: Arc::new(Unwatched), watch: Arc::new(Unwatched) }
+}
 
-impl CommitWatch for NoWatch {
+struct Unwatched;
+
+impl UpdateSink for Unwatched {
+    fn has_subscribers(&self) -> bool {
+        false
+    }
+
+    fn publish(&self, _: LiveUpdate) {}
+}
+
+impl CommitWatch for Unwatched {
     fn started(&self) -> u64 {
         0
     }

@@ -3,7 +3,7 @@
 
 use crate::{
     fixture::{ADMIN, payment},
-    node_builder::{LIMITS, NoWatch, NodeBuilder, QUEUE},
+    node_builder::{LIMITS, NodeBuilder, QUEUE, observers},
 };
 use posthaste::{
     domain::{
@@ -115,7 +115,7 @@ impl TwoNodes {
         let rung = Arc::new(Notify::new());
         let bell = rung.clone();
         let wake = Box::new(move || bell.notify_one());
-        let entered = SimNode::enter(&self.file, lanes.clone(), Arc::new(NoWatch), QUEUE, wake);
+        let entered = SimNode::enter(&self.file, observers(lanes.clone()), QUEUE, wake);
         let (store, writer) = entered.unwrap();
         let (store, writer) = (Arc::new(store), Arc::new(Mutex::new(Some(writer))));
         let writing = tokio::spawn(commit_all(writer.clone(), rung)).abort_handle();

@@ -41,7 +41,7 @@ pub use open::{DatabaseState, PostgresOpenError};
 pub use probe::{DatabaseInfo, MissingPrivilege};
 
 use super::{
-    CommitWatch, Reply, Store,
+    CommitObservers, Reply, Store,
     cluster::{ClusterView, Heartbeat, Joined},
     inbox::InboxEvent,
     sql::{
@@ -50,7 +50,7 @@ use super::{
         takeover::{self, TakenOver},
     },
 };
-use crate::domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp};
+use crate::domain::{storage::StorageUsage, time::Timestamp};
 use heartbeat::{HeartbeatHandle, NotifySender};
 use node::{BlockingSession, NodeHandle};
 use notify::NotifyMessage;
@@ -71,7 +71,7 @@ pub struct PostgresStore {
     thread: WriterThread,
     node: Arc<NodeHandle>,
     heartbeat: HeartbeatHandle,
-    handover: Arc<dyn CommitListener>,
+    observers: CommitObservers,
     /// `None` once the store is closed: then no more notifications are sent.
     notify_sender: Mutex<Option<NotifySender>>,
 }
@@ -89,15 +89,11 @@ struct OpenedNode {
     notify_sender: NotifySender,
 }
 
-fn join_node(
-    server: &Arc<Server>,
-    watch: Arc<dyn CommitWatch>,
-    handover: Arc<dyn CommitListener>,
-) -> Result<OpenedNode, PostgresOpenError> {
-    let pulse = Arc::new(WriterLease::new(watch));
+fn join_node(server: &Arc<Server>, observers: CommitObservers) -> Result<OpenedNode, PostgresOpenError> {
+    let pulse = Arc::new(WriterLease::new(observers.watch));
     let (session, seat) = open::open(server, &pulse)?;
     let place = Arc::new(NodeHandle::new(server.clone(), seat, pulse));
-    let heart = HeartbeatHandle::start(server.clone(), place.clone(), handover);
+    let heart = HeartbeatHandle::start(server.clone(), place.clone(), observers.engine);
     let (heart, ringer) = heart.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
     Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer })
 }
@@ -108,21 +104,26 @@ impl PostgresStore {
     /// that is done.
     pub fn open(
         address: &DatabaseAddress,
-        handover: Arc<dyn CommitListener>,
-        watch: Arc<dyn CommitWatch>,
+        observers: CommitObservers,
         limits: QueueLimits,
         window: Duration,
     ) -> Result<Self, PostgresOpenError> {
         let server = Arc::new(Server::at(address)?);
         let (opened, is_open) = mpsc::channel();
         // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
-        let (to_write, told) = (server.clone(), handover.clone());
-        let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, watch.clone(), told.clone()) {
+        let (to_write, told) = (server.clone(), observers.clone());
+        let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, told.clone()) {
             Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer }) => {
                 let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
-                let writer =
-                    SqliteCommitLoop::new(to_write, session, place, queue.clone(), ringer, told.clone());
-                GroupCommit::new(writer, queue, told, watch).run(window);
+                let writer = SqliteCommitLoop::new(
+                    to_write,
+                    session,
+                    place,
+                    queue.clone(),
+                    ringer,
+                    told.engine.clone(),
+                );
+                GroupCommit::new(writer, queue, told).run(window);
             }
             Err(error) => {
                 let _ = opened.send(Err(error));
@@ -142,22 +143,22 @@ impl PostgresStore {
             thread,
             node: place,
             heartbeat: heart,
-            handover,
+            observers,
             notify_sender: ringer,
         })
     }
 
     /// Returns a function that notifies other nodes of deliveries that were taken over, and the engine here if asked for.
     fn takeover_publisher(&self, is_told_here: bool) -> impl FnOnce(TakenOver) -> usize + Send + 'static {
-        let handover = self.handover.clone();
+        let observers = self.observers.clone();
         let ringer = self.notify_sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         move |taken| {
             let after = CommitEffects::of_takeover(taken.newly_due);
             if let Some(ringer) = ringer {
-                ringer.send(NotifyMessage::of(&after, false, &*handover));
+                ringer.send(NotifyMessage::of(&after, false, &*observers.engine));
             }
             if is_told_here {
-                after.notify_engine(&*handover);
+                after.notify(&observers);
             }
             taken.count
         }
@@ -177,13 +178,16 @@ impl Store for PostgresStore {
 impl MembershipBackend for PostgresStore {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
         // The engine searches all endpoint queues when it starts. Until then no endpoint is loaded, and no queue is served.
-        let (aside, tell, handover) =
-            (BlockingSession(self.node.clone()), self.takeover_publisher(false), self.handover.clone());
+        let (aside, tell, engine) = (
+            BlockingSession(self.node.clone()),
+            self.takeover_publisher(false),
+            self.observers.engine.clone(),
+        );
         Box::pin(async move {
             let (joined, taken, inspections_wait) = aside.join(now).await?;
             tell(taken);
             if inspections_wait {
-                handover.inspection_waiting();
+                engine.inspection_waiting();
             }
             Ok(joined)
         })

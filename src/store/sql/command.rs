@@ -7,11 +7,11 @@ use crate::{
         event::DedupKey,
         id::{AppId, EndpointId},
         live_update::LiveUpdate,
-        ports::{CommitListener, LeasedDelivery},
+        ports::LeasedDelivery,
         statistics::StatBatch,
         time::Timestamp,
     },
-    store::{Reply, StoreError},
+    store::{CommitObservers, Reply, StoreError},
 };
 use std::collections::BTreeSet;
 use tokio::sync::oneshot;
@@ -89,7 +89,7 @@ impl Locks {
     }
 }
 
-/// Effects of a batch, passed to the engine once it is durable.
+/// Effects of a batch, passed on once it is durable.
 #[derive(Default)]
 pub(in crate::store) struct CommitEffects {
     pub(super) carried: Vec<LeasedDelivery>,
@@ -101,37 +101,56 @@ pub(in crate::store) struct CommitEffects {
     pub(in crate::store) notices_wait: bool,
     /// For other nodes only: the caller on this node notifies its own engine.
     pub(in crate::store) replays_wait: bool,
-    /// Live updates that no other place publishes.
-    pub(super) live_updates: Vec<LiveUpdate>,
+    /// Whether live updates have subscribers. Without any, none is made.
+    has_subscribers: bool,
+    live_updates: Vec<LiveUpdate>,
 }
 
 impl CommitEffects {
+    pub(super) fn new(has_subscribers: bool) -> Self {
+        Self { has_subscribers, ..Self::default() }
+    }
+
     /// Effects of a takeover: endpoint queues in which something waits now.
     pub(in crate::store) fn of_takeover(waiting: impl IntoIterator<Item = (EndpointId, Timestamp)>) -> Self {
         Self { waiting: waiting.into_iter().collect(), ..Self::default() }
     }
 
-    pub(in crate::store) fn notify_engine(self, handover: &dyn CommitListener) {
+    /// Adds live updates for the subscribers.
+    pub(super) fn publish(&mut self, updates: impl IntoIterator<Item = LiveUpdate>) {
+        if self.has_subscribers {
+            self.live_updates.extend(updates);
+        }
+    }
+
+    /// Notifies the engine, and then the subscribers of live updates: a client that reads an endpoint again because of one sees
+    /// it as the engine does.
+    pub(in crate::store) fn notify(mut self, observers: &CommitObservers) {
+        if self.has_subscribers {
+            let leased = self.carried.iter().map(|leased| LiveUpdate::delivery(&leased.delivery));
+            self.live_updates.extend(leased);
+        }
+        let engine = &observers.engine;
         for (endpoint, off, revision) in self.switched_off {
-            handover.endpoint_disabled(endpoint, off, revision);
+            engine.endpoint_disabled(endpoint, off, revision);
         }
         for (endpoint, due) in self.waiting {
-            handover.delivery_waiting(endpoint, due);
+            engine.delivery_waiting(endpoint, due);
         }
         for (endpoint, due) in self.manual {
-            handover.manual_waiting(endpoint, due);
+            engine.manual_waiting(endpoint, due);
         }
         if !self.carried.is_empty() {
-            handover.deliveries_leased(self.carried);
+            engine.deliveries_leased(self.carried);
         }
         if self.inspections_wait {
-            handover.inspection_waiting();
+            engine.inspection_waiting();
         }
         if self.notices_wait {
-            handover.notice_waiting();
+            engine.notice_waiting();
         }
-        for hint in self.live_updates {
-            handover.live_update(hint);
+        for update in self.live_updates {
+            observers.live_updates.publish(update);
         }
     }
 }

@@ -105,6 +105,7 @@ impl Command for Accept {
             if *result != Accepted::New {
                 continue;
             }
+            after.publish([LiveUpdate::event(new.event.app, new.event.id)]);
             for birth in new.deliveries {
                 // A delivery that is queued behind others in its ordering group releases its permit.
                 let is_carried = birth.delivery.state == DeliveryState::InFlight;
@@ -121,7 +122,10 @@ impl Command for Accept {
                         };
                         after.carried.push(carried);
                     }
-                    None => note_waiting(&birth.delivery, after),
+                    None => {
+                        note_waiting(&birth.delivery, after);
+                        after.publish([LiveUpdate::delivery(&birth.delivery)]);
+                    }
                 }
             }
         }
@@ -226,7 +230,14 @@ impl Command for RecordResult {
             self.recorded
         {
             note_waiting(&delivery, after);
-            after.live_updates.extend(is_turn.then(|| LiveUpdate::endpoint(delivery.app, delivery.endpoint)));
+            let is_attempt = !self.record.attempts.is_empty();
+            after.publish([if is_attempt {
+                LiveUpdate::attempt(&delivery)
+            } else {
+                LiveUpdate::delivery(&delivery)
+            }]);
+            let is_endpoint_changed = is_turn || went_off.is_some();
+            after.publish(is_endpoint_changed.then(|| LiveUpdate::endpoint(delivery.app, delivery.endpoint)));
             after.waiting.extend(woken);
             after.switched_off.extend(went_off.map(|(off, revision)| (delivery.endpoint, off, revision)));
         }
@@ -310,7 +321,7 @@ impl Command for LeaseDue {
                 hand.add_bytes(event.data.len());
                 LeasedDelivery { delivery, event: Arc::new(event), due, permit: hand, epoch }
             };
-            after.live_updates.extend(found.ended.first().map(|ended| update_of(&ended.delivery)));
+            after.publish(found.ended.first().map(|ended| update_of(&ended.delivery)));
             let by_hand = found.manual.into_iter().zip(want.manual_permits);
             let oldest = found.oldest.into_iter().zip(want.permits);
             let fresh = found.fresh.into_iter().zip(want.fresh_permits);
@@ -372,9 +383,7 @@ impl Command for Release {
 
     fn committed(self: Box<Self>, after: &mut CommitEffects) {
         after.waiting.extend(self.waiting);
-        after
-            .live_updates
-            .extend(self.changed.into_iter().map(|(app, endpoint)| LiveUpdate::deliveries(app, endpoint)));
+        after.publish(self.changed.into_iter().map(|(app, endpoint)| LiveUpdate::deliveries(app, endpoint)));
         let _ = self.reply.send(Ok(()));
     }
 

@@ -263,7 +263,7 @@ pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> 
 pub(super) struct HealthChanges {
     /// Endpoints that were disabled, how, and their revision now.
     pub(super) disabled: Vec<(EndpointId, Disabled, u32)>,
-    /// Endpoints whose health state changed.
+    /// Endpoints that were disabled, or whose health state changed.
     pub(super) changed: Vec<(AppId, EndpointId)>,
 }
 
@@ -290,14 +290,16 @@ pub(super) fn evaluate_health(
         let degraded = contract.health.degraded_window.map_or_else(|| Ok(Counters::default()), window)?;
         let windows = HealthWindows { last_hour: window(HOUR)?, degraded };
         let news = health.evaluate(&windows, contract, now);
-        if let Some(off) = news.and_then(|news| news.disabled(contract, now)) {
+        let off = news.and_then(|news| news.disabled(contract, now));
+        let is_disabled = off.is_some();
+        if let Some(off) = off {
             let Some(revision) = disable_endpoint(tx, *endpoint, &off)? else { continue };
             judged.disabled.push((*endpoint, off, revision));
         }
         if known.as_ref() != Some(&health) && health != Health::default() {
             write(tx, *app, *endpoint, &health)?;
         }
-        if known.map_or(HealthState::Healthy, |known| known.state()) != health.state() {
+        if is_disabled || known.map_or(HealthState::Healthy, |known| known.state()) != health.state() {
             judged.changed.push(whose);
         }
         if let Some(news) = news {

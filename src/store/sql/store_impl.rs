@@ -114,11 +114,10 @@ impl<D: Backend> DeliveryStore for D {
             },
             |(asked, woken), after| {
                 after.waiting.extend(woken);
-                if let ActionResult::Done(delivery) | ActionResult::Made(delivery) = asked
-                    && delivery.state == DeliveryState::Pending
-                    && let Some(due) = delivery.due
-                {
-                    after.manual.push((delivery.endpoint, due));
+                if let ActionResult::Done(delivery) | ActionResult::Made(delivery) = asked {
+                    let due = delivery.due.filter(|_| delivery.state == DeliveryState::Pending);
+                    after.manual.extend(due.map(|due| (delivery.endpoint, due)));
+                    after.publish([LiveUpdate::delivery(delivery)]);
                 }
             },
         );
@@ -131,7 +130,7 @@ impl<D: Backend> DeliveryStore for D {
             move |(_, app), after| {
                 if let Some(app) = *app {
                     after.waiting.push((recovery.endpoint, now));
-                    after.live_updates.push(LiveUpdate::deliveries(app, recovery.endpoint));
+                    after.publish([LiveUpdate::deliveries(app, recovery.endpoint)]);
                 }
             },
         );
@@ -151,7 +150,7 @@ impl<D: Backend> DeliveryStore for D {
                 if settled.is_released {
                     after.waiting.push((endpoint, now));
                 }
-                after.live_updates.extend(settled.app.map(|app| LiveUpdate::deliveries(app, endpoint)));
+                after.publish(settled.app.map(|app| LiveUpdate::deliveries(app, endpoint)));
             },
         );
         Box::pin(async move { reply.await.map(|settled| settled.count) })
@@ -173,18 +172,20 @@ impl<D: Backend> DeliveryStore for D {
             move |tx| retention::expire(tx, &ranges, &*keeps, now),
             |(_, (woken, changed)), after| {
                 after.waiting.extend(woken);
-                after
-                    .live_updates
-                    .extend(changed.iter().map(|(app, endpoint)| LiveUpdate::deliveries(*app, *endpoint)));
+                after.publish(changed.iter().map(|(app, endpoint)| LiveUpdate::deliveries(*app, *endpoint)));
             },
         );
         Box::pin(async move { reply.await.map(|(expired, _)| expired) })
     }
 
     fn start_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
+        let update = LiveUpdate::replay(&replay);
         self.write_then(
             move |tx| audit::write_if_changed(tx, entry.as_ref(), replays::start(tx, &replay)?),
-            |(), after| after.replays_wait = true,
+            move |(), after| {
+                after.replays_wait = true;
+                after.publish([update]);
+            },
         )
     }
 
@@ -192,11 +193,10 @@ impl<D: Backend> DeliveryStore for D {
         let reply = self.write_then(
             move |tx| replays::promote_next(tx, &page, now),
             |(replay, waiting), after| {
+                after.publish(replay.iter().map(LiveUpdate::replay));
                 let endpoints: BTreeSet<EndpointId> = waiting.iter().map(|(endpoint, _)| *endpoint).collect();
                 for app in replay.iter().map(|replay| replay.app) {
-                    after
-                        .live_updates
-                        .extend(endpoints.iter().map(|endpoint| LiveUpdate::deliveries(app, *endpoint)));
+                    after.publish(endpoints.iter().map(|endpoint| LiveUpdate::deliveries(app, *endpoint)));
                 }
                 after.waiting.extend(waiting);
             },
@@ -214,7 +214,12 @@ impl<D: Backend> DeliveryStore for D {
     ) -> Reply<'_, ReplayChanged> {
         self.write_then(
             move |tx| audit::write_if_changed(tx, entry.as_ref(), replays::change(tx, app, replay, to, now)?),
-            |_, after| after.replays_wait = true,
+            |changed, after| {
+                after.replays_wait = true;
+                if let ReplayChanged::Done(replay) = changed {
+                    after.publish([LiveUpdate::replay(replay)]);
+                }
+            },
         )
     }
     fn request_inspection(&self, inspection: Inspection) -> Reply<'_, InspectionRequested> {

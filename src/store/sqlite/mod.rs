@@ -21,10 +21,10 @@ pub use shared_file::{LinkFault, SharedFile, StoreClock, StoreLink};
 pub use writer::SqliteCommitLoop;
 
 use super::{
-    CommitWatch, Reply, Store,
+    CommitObservers, Reply, Store,
     sql::{Backend, CommandQueue, ReaderPool, Result, Sql, WriterThread},
 };
-use crate::domain::{ports::CommitListener, storage::StorageUsage};
+use crate::domain::storage::StorageUsage;
 use checkpointer::{CheckpointSignal, Checkpointer};
 use rusqlite::Connection;
 use std::{
@@ -53,8 +53,7 @@ impl SqliteStore {
     /// program, or that a newer version wrote, without touching it.
     pub fn open(
         path: &Path,
-        handover: Arc<dyn CommitListener>,
-        watch: Arc<dyn CommitWatch>,
+        observers: CommitObservers,
         limits: QueueLimits,
         window: Duration,
     ) -> Result<Self, SqliteOpenError> {
@@ -62,8 +61,7 @@ impl SqliteStore {
         let bell: Arc<CheckpointSignal> = Arc::default();
         let io = |error| SqliteOpenError::Io { path: path.to_owned(), error };
         let checkpointer = Checkpointer::start(path, bell.clone()).map_err(io)?;
-        let write =
-            move |queue| SqliteCommitLoop::new(opened.connection, queue, handover, watch, bell).run(window);
+        let write = move |queue| SqliteCommitLoop::new(opened.connection, queue, observers, bell).run(window);
         let (queue, thread) = WriterThread::start(limits, write).map_err(io)?;
         Ok(Self {
             queue,
@@ -79,14 +77,13 @@ impl SqliteStore {
     /// Opens a store for the simulation and quick tests: the caller drives the writer, `wake` is called when a command waits.
     pub fn in_memory(
         connection: Option<Connection>,
-        handover: Arc<dyn CommitListener>,
-        watch: Arc<dyn CommitWatch>,
+        observers: CommitObservers,
         limits: QueueLimits,
         wake: Box<dyn Fn() + Send + Sync>,
     ) -> rusqlite::Result<(Self, SqliteCommitLoop)> {
         let connection = connection.map_or_else(open::open_in_memory, Ok)?;
         let queue = Arc::new(CommandQueue::new(limits, wake));
-        let writer = SqliteCommitLoop::new(connection, queue.clone(), handover, watch, Arc::default());
+        let writer = SqliteCommitLoop::new(connection, queue.clone(), observers, Arc::default());
         let store = Self {
             queue,
             readers: None,

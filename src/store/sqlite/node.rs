@@ -3,9 +3,9 @@
 
 use super::shared_file::{SharedFile, SimTransaction};
 use crate::{
-    domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp},
+    domain::{storage::StorageUsage, time::Timestamp},
     store::{
-        CommitWatch, Reply, Store,
+        CommitObservers, Reply, Store,
         cluster::{ClusterView, Heartbeat, Joined},
         sql::{
             Backend, BatchWriter, Command, CommandQueue, CommitEffects, CommitResult, Error, GroupCommit,
@@ -30,7 +30,7 @@ pub struct SimNode {
     queue: Arc<CommandQueue>,
     file: Arc<SharedFile>,
     identity: Arc<NodeIdentity>,
-    handover: Arc<dyn CommitListener>,
+    observers: CommitObservers,
     /// Ends with the last clone of the node.
     thread: Arc<WriterShutdown>,
 }
@@ -96,8 +96,7 @@ impl SimNode {
     /// Joins the file beside the others; the caller drives the writer, `wake` is called when a command waits.
     pub fn enter(
         file: &Arc<SharedFile>,
-        handover: Arc<dyn CommitListener>,
-        watch: Arc<dyn CommitWatch>,
+        observers: CommitObservers,
         limits: QueueLimits,
         wake: Box<dyn Fn() + Send + Sync>,
     ) -> std::io::Result<(Self, SimCommitLoop)> {
@@ -105,26 +104,25 @@ impl SimNode {
         let queue = Arc::new(CommandQueue::new(limits, wake));
         let place = NodeIdentity::first(epoch, slot);
         let pen = SimWriter { file: file.clone(), identity: place.clone(), epoch, last: 0 };
-        let writer = SimCommitLoop(GroupCommit::new(pen, queue.clone(), handover.clone(), watch));
+        let writer = SimCommitLoop(GroupCommit::new(pen, queue.clone(), observers.clone()));
         let thread = Arc::new(WriterShutdown(queue.clone(), WriterThread::none()));
-        Ok((Self { queue, file: file.clone(), identity: place, handover, thread }, writer))
+        Ok((Self { queue, file: file.clone(), identity: place, observers, thread }, writer))
     }
 
     /// Joins the file, with a thread that writes.
     pub fn start(
         file: &Arc<SharedFile>,
-        handover: Arc<dyn CommitListener>,
-        watch: Arc<dyn CommitWatch>,
+        observers: CommitObservers,
         limits: QueueLimits,
     ) -> std::io::Result<Self> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
         let place = NodeIdentity::first(epoch, slot);
         let pen = SimWriter { file: file.clone(), identity: place.clone(), epoch, last: 0 };
-        let told = handover.clone();
-        let write = move |queue| GroupCommit::new(pen, queue, told, watch).run(Duration::ZERO);
+        let told = observers.clone();
+        let write = move |queue| GroupCommit::new(pen, queue, told).run(Duration::ZERO);
         let (queue, thread) = WriterThread::start(limits, write)?;
         let thread = Arc::new(WriterShutdown(queue.clone(), thread));
-        Ok(Self { queue, file: file.clone(), identity: place, handover, thread })
+        Ok(Self { queue, file: file.clone(), identity: place, observers, thread })
     }
 
     fn run_now<T: Send + 'static>(
@@ -137,7 +135,7 @@ impl SimNode {
     }
 
     fn publish_takeover(&self, taken: TakenOver) -> usize {
-        CommitEffects::of_takeover(taken.newly_due).notify_engine(&*self.handover);
+        CommitEffects::of_takeover(taken.newly_due).notify(&self.observers);
         taken.count
     }
 }
@@ -295,7 +293,7 @@ impl MembershipBackend for SimNode {
             }
             let (newest_id, inspections_wait) = node.step(|tx, _| newest_id_and_inspections(tx)).await?;
             if inspections_wait {
-                node.handover.inspection_waiting();
+                node.observers.engine.inspection_waiting();
             }
             let slot = {
                 let mut seat = node.identity.writer_id();

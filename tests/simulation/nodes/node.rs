@@ -8,7 +8,7 @@ use super::{
 use crate::{
     actors::{ADMIN, APP},
     event_log::Promise,
-    node_builder::{EngineParts, NoWatch, NodeBuilder},
+    node_builder::{EngineParts, NodeBuilder, observers},
 };
 use posthaste::{
     domain::{config_cache::ConfigCache, id::IdGenerator, node_lease::NodeLease, time::Timestamp},
@@ -74,7 +74,7 @@ impl Node {
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
         let wake = Box::new(move || bell.notify_one());
         town.state().running = Some((number, Instant::now()));
-        let reached = SimNode::enter(town.file(), lanes.clone(), Arc::new(NoWatch), queue, wake);
+        let reached = SimNode::enter(town.file(), observers(lanes.clone()), queue, wake);
         town.state().running = None;
         let (store, writer) = reached.ok()?;
         let life = {

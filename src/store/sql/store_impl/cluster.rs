@@ -180,7 +180,7 @@ impl<D: Backend> ClusterStore for D {
             move |tx| health::evaluate_health(tx, &suspects, now),
             |judged, after| {
                 after.switched_off.extend(judged.disabled.iter().cloned());
-                after.live_updates.extend(
+                after.publish(
                     judged.changed.iter().map(|(app, endpoint)| LiveUpdate::endpoint(*app, *endpoint)),
                 );
             },
