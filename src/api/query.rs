@@ -159,7 +159,7 @@ mod tests {
     fn a_cursor_opens_only_with_the_list_and_filter_it_came_from() {
         let here = query("/v1/apps/a/deliveries?status=dead&event_type=x").unwrap();
         let place = Cursor { at: 1_700_000_000_000, id: 42 };
-        let service = crate::service::closed_store::service();
+        let service = crate::service::test_service::service();
         let sealed = here.encode_cursor(&service, place).unwrap();
         let open = |text: &str| query(&format!("{text}&cursor={sealed}&limit=7")).unwrap().cursor(&service);
         assert_eq!(open("/v1/apps/a/deliveries?status=dead&event_type=x").unwrap(), Some(place));
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_cursor_with_any_changed_character_is_refused() {
         let here = query("/list").unwrap();
-        let service = crate::service::closed_store::service();
+        let service = crate::service::test_service::service();
         let sealed = here.encode_cursor(&service, Cursor { at: 7, id: 8 }).unwrap();
         for place in 0..sealed.len() {
             let mut changed = sealed.clone().into_bytes();

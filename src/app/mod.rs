@@ -90,7 +90,7 @@ struct StartedNode {
     admin_key: Option<String>,
     listener: TcpListener,
     service: Arc<Service>,
-    store: Arc<dyn Store>,
+    store: Store,
     engine: Engine,
     /// Notified when another node changed the configuration; None for a single node.
     config_notify: Option<Arc<Notify>>,
@@ -115,7 +115,7 @@ impl StartedNode {
             watch: Arc::new(host::CommitStopwatch(tally.clone())),
         };
         let store = open_store::open(settings, observers).await?;
-        let joined = open_store::join(settings, &*store, &*clock).await?;
+        let joined = open_store::join(settings, &store, &*clock).await?;
         if !joined.is_alone {
             tenure.join(joined.epoch);
         }
@@ -123,18 +123,14 @@ impl StartedNode {
             store_bytes_max: settings.store_bytes_max.map(|bytes| bytes as u64),
             disk_free_min: settings.disk_free_min as u64,
         }));
-        storage.set_usage(open_store::usage(settings, &*store).await?);
+        storage.set_usage(open_store::usage(settings, &store).await?);
         let ids = IdGenerator::new(joined.slot, joined.newest_id);
         let addresses = address_policy(settings, is_dev);
-        let gate =
-            NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), delivery_store: store.clone() };
+        let gate = NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), store: store.clone() };
         let client = http_client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::ServiceDeps {
             config_cache: directory.clone(),
-            delivery_store: store.clone(),
-            config_store: store.clone(),
-            query_store: store.clone(),
-            cluster_store: store.clone(),
+            store: store.clone(),
             node_state: tenure.clone(),
             permits: lanes.clone(),
             clock: clock.clone(),
@@ -170,7 +166,7 @@ impl StartedNode {
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache: directory,
-                delivery_store: store.clone(),
+                store: store.clone(),
                 http_sender: client,
                 clock,
                 entropy,
@@ -178,8 +174,6 @@ impl StartedNode {
                 outage_detector: Arc::default(),
                 renderer: Renderer::default(),
             },
-            cluster_store: store.clone(),
-            query_store: store.clone(),
             ids,
             storage,
             audit_retention: settings.audit_retention,

@@ -12,7 +12,7 @@ use crate::{
         verdict::Verdict,
     },
     runtime::Clock,
-    store::{DeliveryStore, deliveries::DeliveryResult},
+    store::{Store, deliveries::DeliveryResult},
 };
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct LeaseGuard {
     attempts: Vec<Attempt>,
     /// History note on why it is sent when it is.
     note: Option<String>,
-    delivery_store: Arc<dyn DeliveryStore>,
+    store: Store,
     clock: Arc<dyn Clock>,
 }
 
@@ -31,17 +31,10 @@ impl LeaseGuard {
     pub(super) fn new(
         carried: LeasedDelivery,
         note: Option<String>,
-        ledger: Arc<dyn DeliveryStore>,
+        store: Store,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self {
-            leased: Some(carried),
-            sent_at: None,
-            attempts: Vec::new(),
-            note,
-            delivery_store: ledger,
-            clock,
-        }
+        Self { leased: Some(carried), sent_at: None, attempts: Vec::new(), note, store, clock }
     }
 
     pub(super) fn leased(&self) -> Option<&LeasedDelivery> {
@@ -88,7 +81,7 @@ impl LeaseGuard {
         let attempts = std::mem::take(&mut self.attempts);
         if let Some(carried) = self.leased.take() {
             let contract = Some(contract.clone());
-            self.delivery_store.record_result(DeliveryResult {
+            self.store.record_result(DeliveryResult {
                 leased: carried,
                 attempts,
                 verdict,
@@ -118,14 +111,14 @@ impl Drop for LeaseGuard {
         }
         if self.attempts.is_empty() {
             // The result is not awaited: the command is queued as soon as it is called.
-            drop(self.delivery_store.release(vec![carried], now));
+            drop(self.store.release(vec![carried], now));
             return;
         }
         let attempts = std::mem::take(&mut self.attempts);
         let verdict = Verdict::RetryUncounted { due: now };
         // This verdict ends no delivery and says nothing about the endpoint.
         let (switch_off, sighting, contract) = (None, None, None);
-        self.delivery_store.record_result(DeliveryResult {
+        self.store.record_result(DeliveryResult {
             leased: carried,
             attempts,
             verdict,

@@ -18,7 +18,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
     store::{
-        ClusterStore, StoreError,
+        Store, StoreError,
         cluster::{ClusterView, Heartbeat, Joined},
     },
 };
@@ -52,7 +52,7 @@ const JOIN_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Membership {
     pub(super) queues: Arc<EndpointQueues>,
-    pub(super) cluster_store: Arc<dyn ClusterStore>,
+    pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: IdGenerator,
 }
@@ -60,7 +60,7 @@ pub(super) struct Membership {
 /// State shared by the parts of the membership.
 struct MembershipState {
     queues: Arc<EndpointQueues>,
-    cluster_store: Arc<dyn ClusterStore>,
+    store: Store,
     clock: Arc<dyn Clock>,
     ids: IdGenerator,
     lease: OwnLease,
@@ -90,11 +90,11 @@ pub(super) struct HeartbeatReply {
 impl Membership {
     /// Runs for as long as the store takes heartbeats; the caller ends it when nothing is in flight any more.
     pub(super) async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
-        let Self { queues: lanes, cluster_store: cluster, clock, ids } = self;
+        let Self { queues: lanes, store, clock, ids } = self;
         let lease = OwnLease::default();
         let shared = MembershipState {
             queues: lanes,
-            cluster_store: cluster,
+            store,
             clock,
             ids,
             lease,
@@ -187,7 +187,7 @@ impl MembershipState {
         self.node_state().set_lease_valid_until(Monotonic::from_millis(i64::MIN));
         self.queues.cut_exclusive();
         let joined = loop {
-            match self.cluster_store.join(self.clock.now()).await {
+            match self.store.join(self.clock.now()).await {
                 Ok(joined) => break joined,
                 Err(StoreError::Closed) => return Err(StoreError::Closed),
                 Err(error) => tracing::warn!(%error, "could not join again"),

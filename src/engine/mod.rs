@@ -54,7 +54,7 @@ use crate::{
         time::Timestamp,
     },
     runtime::Shutdown,
-    store::{ClusterStore, QueryStore, StoreError},
+    store::StoreError,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -62,8 +62,6 @@ pub struct Engine {
     pub queues: Arc<EndpointQueues>,
     pub queue_events: QueueEvents,
     pub delivery_worker: DeliveryWorker,
-    pub cluster_store: Arc<dyn ClusterStore>,
-    pub query_store: Arc<dyn QueryStore>,
     pub ids: IdGenerator,
     pub storage: Arc<StorageSpace>,
     /// How long audit records are kept.
@@ -133,7 +131,7 @@ impl Engine {
         }
         let membership = membership::Membership {
             queues: self.queues.clone(),
-            cluster_store: self.cluster_store.clone(),
+            store: self.delivery_worker.store.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
         };
@@ -151,11 +149,11 @@ impl Engine {
         let mut was_told = false;
         loop {
             let found = async {
-                let lanes = self.cluster_store.find_queues().await?;
-                let (cluster, every) = (self.cluster_store.clone(), self.intervals.health);
+                let lanes = self.delivery_worker.store.find_queues().await?;
                 Ok((
                     lanes,
-                    health::HealthWorker::begin(&self.delivery_worker, &self.queues, cluster, every).await?,
+                    health::HealthWorker::begin(&self.delivery_worker, &self.queues, self.intervals.health)
+                        .await?,
                 ))
             };
             match found.await {
@@ -200,8 +198,7 @@ impl Engine {
         );
         let expiry = retention_worker::RetentionWorker {
             config_cache: courier.config_cache.clone(),
-            delivery_store: courier.delivery_store.clone(),
-            cluster_store: self.cluster_store.clone(),
+            store: courier.store.clone(),
             clock: courier.clock.clone(),
             metrics: courier.metrics.clone(),
             every: self.intervals.retention,
@@ -210,7 +207,7 @@ impl Engine {
         };
         let recovery = retry_accelerator::RetryAccelerator {
             recovered: self.queue_events.recovered_endpoints,
-            delivery_store: courier.delivery_store.clone(),
+            store: courier.store.clone(),
             clock: courier.clock.clone(),
             under_way: Vec::new(),
         };
@@ -218,9 +215,7 @@ impl Engine {
             queues: lanes.clone(),
             changed_endpoints: self.queue_events.changed_endpoints,
             config_cache: courier.config_cache.clone(),
-            delivery_store: courier.delivery_store.clone(),
-            cluster_store: self.cluster_store,
-            query_store: self.query_store,
+            store: courier.store.clone(),
             clock: courier.clock.clone(),
             metrics: courier.metrics.clone(),
             intervals: self.intervals,
@@ -265,8 +260,7 @@ impl Engine {
         scheduler::Scheduler {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
-            delivery_store: self.delivery_worker.delivery_store.clone(),
-            cluster_store: self.cluster_store.clone(),
+            store: self.delivery_worker.store.clone(),
             clock: self.delivery_worker.clock.clone(),
             recheck_every: self.intervals.recheck,
             recheck_at: self.delivery_worker.clock.now().plus(self.intervals.recheck),
@@ -277,9 +271,7 @@ impl Engine {
         replayer::Replayer {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
-            delivery_store: self.delivery_worker.delivery_store.clone(),
-            query_store: self.query_store.clone(),
-            cluster_store: self.cluster_store.clone(),
+            store: self.delivery_worker.store.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
             replays_changed: self.queues.replays.clone(),
@@ -293,8 +285,7 @@ impl Engine {
         operational_webhooks::OperationalWebhooks {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
-            delivery_store: self.delivery_worker.delivery_store.clone(),
-            query_store: self.query_store.clone(),
+            store: self.delivery_worker.store.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
             storage: self.storage.clone(),
@@ -310,7 +301,7 @@ impl Engine {
 /// a worker: left alone, the next start would have to assume that it was sent.
 async fn drain(courier: &DeliveryWorker, dispatch: &dispatcher::Dispatcher) -> Result<(), StoreError> {
     for _ in 0..DRAIN_FLUSHES_MAX {
-        courier.delivery_store.flush().await?;
+        courier.store.flush().await?;
         dispatch.release_queued().await;
         if dispatch.queues.permits_out() == 0 {
             break;

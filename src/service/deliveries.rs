@@ -85,11 +85,11 @@ impl Service {
             let all = entry.endpoints();
             let lanes = all.iter().map(|one| one.id()).filter(|id| endpoint.is_none_or(|only| only == *id));
             let lanes = lanes.collect();
-            let mut page = self.query_store.queue(lanes, after, limit).await?;
+            let mut page = self.store.queue(lanes, after, limit).await?;
             page.rows.retain(|listed| matches_filter(&filter, listed));
             page
         } else {
-            self.query_store.deliveries(app.id, filter, after, limit).await?
+            self.store.deliveries(app.id, filter, after, limit).await?
         };
         Ok(Page { rows: self.with_names(page.rows).await?, next: page.next })
     }
@@ -108,7 +108,7 @@ impl Service {
         entry: &CachedApp,
         id: DeliveryId,
     ) -> Result<(NamedDelivery, Vec<AttemptRow>), Error> {
-        let found = self.query_store.delivery(entry.app().id, id).await?;
+        let found = self.store.delivery(entry.app().id, id).await?;
         let (listed, attempts) = found.ok_or(Error::NotFound("delivery"))?;
         let shown = self.with_names(vec![listed]).await?.pop().ok_or(Error::NotFound("delivery"))?;
         Ok((shown, attempts))
@@ -121,7 +121,7 @@ impl Service {
         uid: &str,
     ) -> Result<Vec<(DeliveryId, AttemptRow)>, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?;
-        Ok(self.query_store.recent_attempts(entry.app().id, endpoint.id(), RECENT_ATTEMPTS_MAX).await?)
+        Ok(self.store.recent_attempts(entry.app().id, endpoint.id(), RECENT_ATTEMPTS_MAX).await?)
     }
 
     /// Explains in words why a delivery that is due is not sent yet.
@@ -144,7 +144,7 @@ impl Service {
                 found => found,
             },
         };
-        let page = self.query_store.dead_letters(entry.app().id, endpoint, closed_too, after, limit).await?;
+        let page = self.store.dead_letters(entry.app().id, endpoint, closed_too, after, limit).await?;
         Ok(Page { rows: self.with_names(page.rows).await?, next: page.next })
     }
 
@@ -177,7 +177,7 @@ impl Service {
         };
         let app = entry.app();
         let noted = self.audit_entry_in(caller, &app, wish.audit_action(), id.to_string(), None);
-        match self.delivery_store.act(app.id, id, ask, now, Some(noted)).await? {
+        match self.store.act(app.id, id, ask, now, Some(noted)).await? {
             ActionResult::Done(delivery) | ActionResult::Made(delivery) => {
                 let (mut shown, _) = self.delivery_by_id(entry, delivery.id).await?;
                 // The delivery may have changed since; the answer shows the result of the action.
@@ -212,11 +212,7 @@ impl Service {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let app = entry.app();
         let noted = self.audit_entry_in(caller, &app, AuditAction::DeliveryDeleted, id.to_string(), None);
-        match self
-            .delivery_store
-            .act(app.id, id, DeliveryAction::Delete, self.clock.now(), Some(noted))
-            .await?
-        {
+        match self.store.act(app.id, id, DeliveryAction::Delete, self.clock.now(), Some(noted)).await? {
             ActionResult::Refused(refusal) => Err(refusal.into()),
             ActionResult::Absent => Err(Error::NotFound("delivery")),
             ActionResult::Deleted | ActionResult::Done(_) | ActionResult::Made(_) => Ok(()),

@@ -56,11 +56,11 @@ rule!(modules_use_only_allowed_modules, forbidden_uses,
     red: [
         ("domain/x.rs", "use crate::runtime::Clock;"),
         ("service/x.rs", "use crate::{\n    domain::id::EventId,\n    engine::{self, EndpointQueues},\n};"),
-        ("api/x.rs", "fn f(ledger: &dyn crate::store::DeliveryStore) {}"),
+        ("api/x.rs", "fn f(ledger: &dyn crate::store::Store) {}"),
         ("engine/mod.rs", "use super::api;"),
         ("engine/queue/x.rs", "super::super::super::api::problem()"),
     ],
-    green: ("engine/x.rs", "use crate::{domain::id::EventId, engine::endpoint_queue::EndpointQueue, store::DeliveryStore};\nuse super::app::X;")
+    green: ("engine/x.rs", "use crate::{domain::id::EventId, engine::endpoint_queue::EndpointQueue, store::Store};\nuse super::app::X;")
 );
 
 rule!(sql_stays_in_the_store, sql_outside_the_store,

@@ -3,7 +3,7 @@
 use crate::{database::TestDatabaseServer, fixture::Backend};
 use posthaste::store::{
     CommitObservers, CommitWatch, Store,
-    postgres::{DatabaseAddress, PostgresStore, QueueLimits},
+    postgres::{self, DatabaseAddress, QueueLimits},
 };
 use serde_json::{Deserializer, Value};
 use std::{
@@ -36,11 +36,11 @@ impl CommitWatch for SlowWatch {
 pub(crate) struct ExplainServer(Arc<TestDatabaseServer>);
 
 impl Backend for ExplainServer {
-    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&self.0.address("postgres")).unwrap();
         let observers = CommitObservers { watch: Arc::new(SlowWatch::default()), ..observers };
-        Arc::new(PostgresStore::open(&address, observers, limits, Duration::ZERO).unwrap())
+        postgres::open(&address, observers, limits, Duration::ZERO).unwrap()
     }
 }
 

@@ -35,11 +35,11 @@ pub(crate) fn after(seconds: u64) -> Timestamp {
 /// A kind of store, with its own location for the data.
 pub(crate) trait Backend {
     /// Opens or creates the store at that location. `events_max` and `bytes_max` limit the events that wait to be accepted.
-    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Arc<dyn Store>;
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store;
 }
 
 pub(crate) struct Fixture {
-    store: Option<Arc<dyn Store>>,
+    store: Option<Store>,
     backend: Box<dyn Backend>,
     pub(crate) recorder: Arc<RecordingListener>,
     pub(crate) permits: Arc<PermitCounter>,
@@ -72,16 +72,16 @@ impl Fixture {
     }
 
     /// Opens a second process on the same location, where that is possible.
-    pub(crate) fn open_beside(&self, recorder: Arc<RecordingListener>) -> Arc<dyn Store> {
+    pub(crate) fn open_beside(&self, recorder: Arc<RecordingListener>) -> Store {
         self.backend.open(recorder.observers(), 10_000, 64 << 20)
     }
 
-    pub(crate) fn store(&self) -> &dyn Store {
-        &**self.store.as_ref().expect("open between cases")
+    pub(crate) fn store(&self) -> &Store {
+        self.store.as_ref().expect("open between cases")
     }
 
     /// Returns the store for use beyond a borrow of the stage.
-    pub(crate) fn shared_store(&self) -> Arc<dyn Store> {
+    pub(crate) fn shared_store(&self) -> Store {
         self.store.clone().expect("open between cases")
     }
 

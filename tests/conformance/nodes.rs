@@ -271,7 +271,7 @@ async fn deliveries_leased_by_other_nodes_are_counted_by_endpoint(mut pair: TwoN
     let both = vec![first, second];
     let here = pair.stage.leased().await;
     let carried = pair.other.accept_leased(pair.stage.one_with_permit()).await;
-    let elsewhere = async |store: &dyn Store| store.in_flight_elsewhere(both.clone()).await;
+    let elsewhere = async |store: &Store| store.in_flight_elsewhere(both.clone()).await;
     assert_eq!(elsewhere(pair.stage.store()).await.unwrap(), [first]);
     assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), [first]);
     pair.other.store.record_result(delivered(carried));

@@ -26,7 +26,7 @@ const OLD_DAY: i64 = 19_754;
 const TABLES: [&str; 3] = ["events", "deliveries_ended", "attempts"];
 
 impl Backend for Arc<Database> {
-    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store {
         (**self).open(observers, events_max, bytes_max)
     }
 }

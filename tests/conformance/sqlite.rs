@@ -10,8 +10,8 @@ use posthaste::{
         id::{AppId, EndpointId, EventId},
     },
     store::{
-        ClusterStore, CommitObservers, ConfigStore, DeliveryStore, QueryStore, Store, StoreError,
-        sqlite::{QueueLimits, SqliteOpenError, SqliteStore},
+        CommitObservers, Store, StoreError,
+        sqlite::{self, QueueLimits, SqliteOpenError},
     },
 };
 use rusqlite::Connection;
@@ -36,28 +36,26 @@ impl SqliteFile {
 }
 
 impl Backend for SqliteFile {
-    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store {
         let limits = QueueLimits { events_max, bytes_max };
         let path = self.0.path().join("posthaste.db");
-        let open = || SqliteStore::open(&path, observers.clone(), limits, Duration::ZERO);
-        Arc::new(once_free(open).unwrap())
+        let open = || sqlite::open(&path, observers.clone(), limits, Duration::ZERO);
+        once_free(open).unwrap()
     }
 }
 
-pub(crate) fn open(path: &Path) -> Result<SqliteStore, SqliteOpenError> {
+pub(crate) fn open(path: &Path) -> Result<Store, SqliteOpenError> {
     once_free(|| open_now(path))
 }
 
-fn open_now(path: &Path) -> Result<SqliteStore, SqliteOpenError> {
+fn open_now(path: &Path) -> Result<Store, SqliteOpenError> {
     let limits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
-    SqliteStore::open(path, Arc::<RecordingListener>::default().observers(), limits, Duration::ZERO)
+    sqlite::open(path, Arc::<RecordingListener>::default().observers(), limits, Duration::ZERO)
 }
 
 /// Opens a file, waiting until it is free. A child process that another test is starting may hold a closed file a moment longer:
 /// until it runs its own program, it has every file of this process open.
-fn once_free(
-    open: impl Fn() -> Result<SqliteStore, SqliteOpenError>,
-) -> Result<SqliteStore, SqliteOpenError> {
+fn once_free(open: impl Fn() -> Result<Store, SqliteOpenError>) -> Result<Store, SqliteOpenError> {
     let began = Instant::now();
     loop {
         match open() {

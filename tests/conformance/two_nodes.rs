@@ -79,19 +79,19 @@ impl SharedStore {
 }
 
 impl Backend for SharedStore {
-    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store {
         match self {
             Self::Database(database) => database.open(observers, events_max, bytes_max),
             Self::File(file) => {
                 let limits = QueueLimits { events_max, bytes_max };
-                Arc::new(SimNode::start(file, observers, limits).unwrap())
+                SimNode::start(file, observers, limits).unwrap()
             }
         }
     }
 }
 
 pub(crate) struct Node {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Store,
     pub(crate) recorder: Arc<RecordingListener>,
     pub(crate) epoch: i64,
 }

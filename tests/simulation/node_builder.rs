@@ -17,14 +17,14 @@ use posthaste::{
     outbound::HttpSender,
     runtime::{Clock, SeededEntropy},
     service::{NodeInfo, Service, ServiceDeps, ServiceLimits},
-    store::{CommitObservers, CommitWatch, DeliveryStore, Store},
+    store::{CommitObservers, CommitWatch, Store},
 };
 use std::{sync::Arc, time::Duration};
 
 const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
-pub(crate) struct NodeBuilder<S> {
-    pub(crate) store: Arc<S>,
+pub(crate) struct NodeBuilder {
+    pub(crate) store: Store,
     pub(crate) directory: Arc<ConfigCache>,
     pub(crate) tenure: Arc<NodeLease>,
     pub(crate) lanes: Arc<EndpointQueues>,
@@ -35,21 +35,17 @@ pub(crate) struct NodeBuilder<S> {
 
 /// Further parts that an engine needs.
 pub(crate) struct EngineParts {
-    pub(crate) ledger: Arc<dyn DeliveryStore>,
+    pub(crate) store: Store,
     pub(crate) carrier: Arc<dyn HttpSender>,
     pub(crate) grace: Duration,
     pub(crate) rounds: Intervals,
 }
 
-impl<S: Store + 'static> NodeBuilder<S> {
+impl NodeBuilder {
     pub(crate) fn service(&self) -> Service {
-        let store = &self.store;
         Service::new(ServiceDeps {
             config_cache: self.directory.clone(),
-            delivery_store: store.clone(),
-            config_store: store.clone(),
-            query_store: store.clone(),
-            cluster_store: store.clone(),
+            store: self.store.clone(),
             node_state: self.tenure.clone(),
             permits: self.lanes.clone(),
             clock: self.clock.clone(),
@@ -72,7 +68,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache: self.directory.clone(),
-                delivery_store: tools.ledger,
+                store: tools.store,
                 http_sender: tools.carrier,
                 clock: self.clock.clone(),
                 entropy: self.entropy.clone(),
@@ -80,8 +76,6 @@ impl<S: Store + 'static> NodeBuilder<S> {
                 outage_detector: Arc::default(),
                 renderer: Renderer::default(),
             },
-            cluster_store: self.store.clone(),
-            query_store: self.store.clone(),
             ids: self.ids.clone(),
             grace_period: tools.grace,
             storage: Arc::default(),

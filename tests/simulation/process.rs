@@ -19,8 +19,8 @@ use posthaste::{
     runtime::{Clock, Shutdown, ShutdownHandle},
     service::Service,
     store::{
-        ClusterStore,
-        sqlite::{CommitResult, QueueLimits, SqliteCommitLoop, SqliteStore},
+        Store,
+        sqlite::{self, CommitResult, QueueLimits, SqliteCommitLoop},
     },
 };
 use rusqlite::Connection;
@@ -100,8 +100,9 @@ impl Process {
         let disk = world.state().disk.take();
         let handover = world.sabotage.handover(lanes.clone());
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
-        let (store, writer) = SqliteStore::in_memory(disk, observers(handover), queue, wake).unwrap();
+        let (store, writer) = sqlite::in_memory(disk, observers(handover), queue, wake).unwrap();
         bulk_replays::watch(writer.connection());
+        world.sabotage.prepare(writer.connection());
         archive::open(writer.connection());
         order::watch(writer.connection());
         let leaderless = order::groups_without_head(writer.connection());
@@ -119,14 +120,8 @@ impl Process {
         });
         world.state().process = Some(process.clone());
         process.spawn(commit_loop(world.clone(), process.clone(), rung));
-        let parts = ProcessStart {
-            world: world.clone(),
-            process: process.clone(),
-            store: Arc::new(store),
-            lanes,
-            directory,
-            stop,
-        };
+        let parts =
+            ProcessStart { world: world.clone(), process: process.clone(), store, lanes, directory, stop };
         process.spawn(parts.run(events));
     }
 
@@ -226,7 +221,7 @@ async fn commit_loop(world: Arc<SimulationEnv>, process: Arc<Process>, rung: Arc
 struct ProcessStart {
     world: Arc<SimulationEnv>,
     process: Arc<Process>,
-    store: Arc<SqliteStore>,
+    store: Store,
     lanes: Arc<EndpointQueues>,
     directory: Arc<ConfigCache>,
     stop: Shutdown,
@@ -250,7 +245,7 @@ impl ProcessStart {
         }
     }
 
-    async fn node_builder(&self) -> Result<NodeBuilder<SqliteStore>, String> {
+    async fn node_builder(&self) -> Result<NodeBuilder, String> {
         let (world, store) = (&self.world, &self.store);
         let joined = match world.sabotage.join(&self.process) {
             Some(joined) => joined,
@@ -272,7 +267,7 @@ impl ProcessStart {
         let long = Duration::from_hours(24);
         let line = Arc::new(FakeHttpSender { world: world.clone(), life: self.process.number });
         EngineParts {
-            ledger: world.sabotage.ledger(self.store.clone()),
+            store: world.sabotage.store(&self.store),
             carrier: world.sabotage.carrier(line),
             grace: Duration::from_millis(world.plan.grace as u64),
             rounds: Intervals {

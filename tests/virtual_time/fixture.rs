@@ -20,8 +20,8 @@ use posthaste::{
         publish::PublishRequest,
     },
     store::{
-        ClusterStore,
-        sqlite::{CommitResult, SqliteCommitLoop, SqliteStore},
+        Store,
+        sqlite::{self, CommitResult, SqliteCommitLoop},
     },
 };
 use rusqlite::Connection;
@@ -51,7 +51,7 @@ pub(crate) struct Fixture {
     pub(crate) service: Arc<Service>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) entry: Arc<CachedApp>,
-    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) store: Store,
     pub(crate) queues: Arc<EndpointQueues>,
     receiver: Arc<Receiver>,
     engine: AbortHandle,
@@ -221,7 +221,7 @@ async fn add_endpoint(service: &Service, entry: &CachedApp, uid: &str, overrides
 
 struct StartedProcess {
     service: Arc<Service>,
-    store: Arc<SqliteStore>,
+    store: Store,
     queues: Arc<EndpointQueues>,
     engine: AbortHandle,
     stop: ShutdownHandle,
@@ -240,14 +240,7 @@ async fn start(
     let (store, writer) = store(disk, lanes.clone());
     let joined = store.join(clock.now()).await.unwrap();
     let ids = IdGenerator::new(joined.slot, joined.newest_id);
-    let desk = NodeBuilder {
-        config_cache: directory,
-        store: store.clone(),
-        cluster: store.clone(),
-        node_state: tenure,
-        clock,
-        ids,
-    };
+    let desk = NodeBuilder { config_cache: directory, store: store.clone(), node_state: tenure, clock, ids };
     let service = desk.service(lanes.clone());
     service.load_config(None).await.unwrap();
     service.readiness().start_accepting();
@@ -258,16 +251,16 @@ async fn start(
 }
 
 /// Opens a store in memory that commits at once when it is notified.
-fn store(disk: Option<Connection>, lanes: Arc<EndpointQueues>) -> (Arc<SqliteStore>, SharedWriter) {
+fn store(disk: Option<Connection>, lanes: Arc<EndpointQueues>) -> (Store, SharedWriter) {
     let rung = Arc::new(Notify::new());
     let wake = {
         let rung = rung.clone();
         Box::new(move || rung.notify_one())
     };
-    let (store, writer) = SqliteStore::in_memory(disk, observers(lanes), QUEUE, wake).unwrap();
+    let (store, writer) = sqlite::in_memory(disk, observers(lanes), QUEUE, wake).unwrap();
     let writer = Arc::new(Mutex::new(Some(writer)));
     tokio::spawn(commit_all(writer.clone(), rung));
-    (Arc::new(store), writer)
+    (store, writer)
 }
 
 async fn commit_all(writer: SharedWriter, rung: Arc<Notify>) {

@@ -18,7 +18,7 @@ use posthaste::{
     outbound::HttpSender,
     runtime::{SeededEntropy, VirtualClock},
     service::{NodeInfo, Service, ServiceDeps, ServiceLimits},
-    store::{ClusterStore, CommitObservers, CommitWatch, Store, sqlite::QueueLimits},
+    store::{CommitObservers, CommitWatch, Store, sqlite::QueueLimits},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -57,8 +57,7 @@ impl CommitWatch for Unwatched {
 
 pub(crate) struct NodeBuilder {
     pub(crate) config_cache: Arc<ConfigCache>,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) cluster: Arc<dyn ClusterStore>,
+    pub(crate) store: Store,
     pub(crate) node_state: Arc<NodeLease>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) ids: IdGenerator,
@@ -68,10 +67,7 @@ impl NodeBuilder {
     pub(crate) fn service(&self, hands: Arc<dyn Permits>) -> Arc<Service> {
         Arc::new(Service::new(ServiceDeps {
             config_cache: self.config_cache.clone(),
-            delivery_store: self.store.clone(),
-            config_store: self.store.clone(),
-            query_store: self.store.clone(),
-            cluster_store: self.cluster.clone(),
+            store: self.store.clone(),
             node_state: self.node_state.clone(),
             permits: hands,
             clock: self.clock.clone(),
@@ -101,7 +97,7 @@ impl NodeBuilder {
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache: self.config_cache,
-                delivery_store: self.store.clone(),
+                store: self.store,
                 http_sender: carrier,
                 clock: self.clock,
                 entropy: Arc::new(SeededEntropy::new(1)),
@@ -109,8 +105,6 @@ impl NodeBuilder {
                 outage_detector: Arc::default(),
                 renderer: Renderer::default(),
             },
-            cluster_store: self.cluster,
-            query_store: self.store,
             ids: self.ids,
             grace_period: Duration::from_secs(25),
             storage: Arc::default(),

@@ -19,10 +19,7 @@ use posthaste::{
     outbound::{GateClosed, HttpSender, OutboundRequest, SendFuture},
     runtime::{Clock, Shutdown, ShutdownHandle, VirtualClock},
     service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
-    store::{
-        ClusterStore,
-        sqlite::{CommitResult, SharedFile, SimCommitLoop, SimNode},
-    },
+    store::sqlite::{CommitResult, SharedFile, SimCommitLoop, SimNode},
 };
 use serde_json::json;
 use std::{
@@ -117,15 +114,13 @@ impl TwoNodes {
         let wake = Box::new(move || bell.notify_one());
         let entered = SimNode::enter(&self.file, observers(lanes.clone()), QUEUE, wake);
         let (store, writer) = entered.unwrap();
-        let (store, writer) = (Arc::new(store), Arc::new(Mutex::new(Some(writer))));
+        let writer = Arc::new(Mutex::new(Some(writer)));
         let writing = tokio::spawn(commit_all(writer.clone(), rung)).abort_handle();
         let joined = store.join(self.clock.now()).await.unwrap();
         tenure.join(joined.epoch);
-        let ledger = store.clone();
         let desk = NodeBuilder {
             config_cache: directory,
             store: store.clone(),
-            cluster: store,
             node_state: tenure.clone(),
             clock: self.clock.clone(),
             ids: IdGenerator::new(joined.slot, joined.newest_id),
@@ -133,8 +128,7 @@ impl TwoNodes {
         let service = desk.service(lanes.clone());
         service.load_config(None).await.unwrap();
         service.readiness().start_accepting();
-        let gate =
-            NodeSendGate { node_state: tenure.clone(), clock: self.clock.clone(), delivery_store: ledger };
+        let gate = NodeSendGate { node_state: tenure.clone(), clock: self.clock.clone(), store };
         let line = NodeHttpSender { net: self.net.clone(), node_state: tenure.clone(), gate };
         let (stop, told) = Shutdown::new();
         let engine = desk.engine(lanes, events, Arc::new(line));

@@ -79,8 +79,7 @@ impl<'a> HeartbeatTask<'a> {
         self.sent_so_far += 1;
         let number = self.sent_so_far;
         self.unanswered.insert(number, UnansweredHeartbeat { at, moves, unconfirmed: doubts });
-        let (cluster, clock, words) =
-            (shared.cluster_store.clone(), shared.clock.clone(), shared.heartbeat());
+        let (cluster, clock, words) = (shared.store.clone(), shared.clock.clone(), shared.heartbeat());
         self.answers.spawn(async move {
             let answer = tokio::select! {
                 biased;

@@ -16,14 +16,17 @@ use crate::{
     },
     runtime::ShutdownHandle,
 };
-use fake_cluster::{FakeCluster, FakeNode};
+use fake_cluster::{FakeCluster, FakeNode, Link};
 use tokio::{task::AbortHandle, time::sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// After so many failures in a row an endpoint counts as failing.
+const FAILURES: u32 = 10;
 
 struct RunningNode {
     queues: Arc<EndpointQueues>,
-    link: Arc<FakeNode>,
+    node: FakeNode,
+    link: Arc<Link>,
     ids: IdGenerator,
     stop: ShutdownHandle,
     running: AbortHandle,
@@ -41,19 +44,20 @@ impl RunningNode {
     async fn join(town: &Arc<FakeCluster>) -> Self {
         let tenure = Arc::<NodeLease>::default();
         let (lanes, events) = queues_of(tenure.clone());
-        let door = FakeNode::to(town);
-        let joined = door.join(town.clock.now()).await.unwrap();
+        let node = FakeNode::to(town);
+        let joined = node.store.join(town.clock.now()).await.unwrap();
         tenure.join(joined.epoch);
         let ids = IdGenerator::new(joined.slot, joined.newest_id);
         let membership = Membership {
             queues: lanes.clone(),
-            cluster_store: door.clone(),
+            store: node.store.clone(),
             clock: town.clock.clone(),
             ids: ids.clone(),
         };
         let (stop, told) = Shutdown::new();
         let running = tokio::spawn(membership.run(told)).abort_handle();
-        Self { queues: lanes, link: door, ids, stop, running, _events: events }
+        let link = node.link.clone();
+        Self { queues: lanes, node, link, ids, stop, running, _events: events }
     }
 
     /// Joins two nodes; the first owns the first shard, the second the last.
@@ -71,6 +75,10 @@ impl RunningNode {
 
     fn may_dial(&self, town: &FakeCluster) -> bool {
         self.tenure().is_lease_valid(|| town.clock.monotonic())
+    }
+
+    async fn shards_of(&self, epoch: i64) -> usize {
+        self.node.shards_of(epoch).await
     }
 
     fn put(&self, endpoint: &Arc<Endpoint>) {
@@ -92,8 +100,9 @@ async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_othe
     let node = RunningNode::join(&town).await;
     sleep(3 * SECOND).await;
     let newcomer = FakeNode::to(&town);
-    let epoch = newcomer.join(town.clock.now()).await.unwrap().epoch;
-    let lives = |config_version| newcomer.heartbeat(Heartbeat { config_version, ..Heartbeat::default() });
+    let epoch = newcomer.store.join(town.clock.now()).await.unwrap().epoch;
+    let lives =
+        |config_version| newcomer.store.heartbeat(Heartbeat { config_version, ..Heartbeat::default() });
     for _ in 0..5 {
         lives(NodeLease::NO_CONFIG_VERSION).await.unwrap().unwrap();
         sleep(SECOND).await;
@@ -104,7 +113,7 @@ async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_othe
         sleep(SECOND).await;
     }
     assert_eq!(
-        (node.owned_shards(), town.shards_of(epoch), town.shards_of(0)),
+        (node.owned_shards(), node.shards_of(epoch).await, node.shards_of(0).await),
         (SHARD_COUNT / 2, 0, SHARD_COUNT / 2)
     );
 }
@@ -179,7 +188,7 @@ async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
     assert!(shares.iter().all(|share| (84..=86).contains(share)), "{shares:?}");
     for node in [&first, &second, &third] {
         let epoch = node.tenure().epoch();
-        assert_eq!(town.shards_of(epoch), node.owned_shards(), "the store and the node see the same");
+        assert_eq!(node.shards_of(epoch).await, node.owned_shards(), "the store and the node see the same");
     }
     assert_eq!(first.tenure().ownership(0), ShardOwnership::Local, "the owner of the first shard keeps it");
     // One node stops and gives everything away; one dies and is taken over.
@@ -235,10 +244,10 @@ async fn the_leader_keeps_its_shard_while_it_works() {
     });
     first.stop.stop_gracefully();
     sleep(3 * SECOND).await;
-    assert_eq!((town.shards_of(1), first.tenure().ownership(0)), (1, ShardOwnership::Draining));
+    assert_eq!((first.shards_of(1).await, first.tenure().ownership(0)), (1, ShardOwnership::Draining));
     drop(at_work);
     sleep(2 * SECOND).await;
-    assert_eq!(town.shards_of(1), 0);
+    assert_eq!(first.shards_of(1).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,19 +260,20 @@ async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_
         assert!(node.may_take(&shared), "shared: every node sends");
     }
     let now_limited = limited(&shared);
-    town.state().version = 5;
+    home.node.add(&now_limited).await;
+    let version = home.node.view().await.version;
     home.put(&now_limited);
-    home.tenure().set_config_version(5, home.tenure().epoch());
+    home.tenure().set_config_version(version, home.tenure().epoch());
     sleep(3 * SECOND).await;
     assert!(!home.may_take(&shared), "the other does not know yet");
     assert!(other.may_take(&shared));
-    town.state().in_flight.insert((other.tenure().epoch(), shared.id()));
+    other.node.lease(&shared, 1, &other.ids, town.clock.now()).await;
     other.put(&now_limited);
-    other.tenure().set_config_version(5, other.tenure().epoch());
+    other.tenure().set_config_version(version, other.tenure().epoch());
     sleep(3 * SECOND).await;
     assert!(!home.may_take(&shared), "the other still has one in flight");
     assert!(!other.may_take(&shared) && other.queues.is_owned_elsewhere(shared.id()));
-    town.state().in_flight.clear();
+    other.node.release(town.clock.now()).await;
     sleep(Duration::from_millis(600)).await;
     assert!(home.may_take(&shared) && !home.queues.is_owned_elsewhere(shared.id()));
     sleep(2 * SECOND).await;
@@ -275,7 +285,9 @@ async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_
 async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
     let town = FakeCluster::new();
     let (node, failing) = (RunningNode::join(&town).await, in_shard(0, None));
-    town.state().failing.push(failing.id());
+    node.node.add(&failing).await;
+    node.node.lease(&failing, FAILURES, &node.ids, town.clock.now()).await;
+    node.node.fail_all(&failing, town.clock.now()).await;
     node.put(&failing);
     node.link.delay_ms.store(700, SeqCst);
     let is_spared = || node.queues.queue(failing.id()).throttle_state(town.clock.now()).1;
@@ -318,7 +330,7 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     assert_eq!(silent.queues.permits_out(), 1);
     silent.link.is_cut.store(true, SeqCst);
     sleep(14 * SECOND).await;
-    assert_eq!(town.shards_of(other.tenure().epoch()), SHARD_COUNT, "the other has taken over");
+    assert_eq!(other.shards_of(other.tenure().epoch()).await, SHARD_COUNT, "the other has taken over");
     assert!(!silent.may_dial(&town));
     silent.link.is_cut.store(false, SeqCst);
     sleep(8 * SECOND).await;
@@ -340,7 +352,10 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     sleep(5 * SECOND).await;
     assert_eq!((silent.owned_shards(), other.owned_shards()), (SHARD_COUNT / 2, SHARD_COUNT / 2));
     assert!(silent.may_dial(&town) && silent.may_take(&shared));
-    assert_eq!(silent.ids.next_range(town.clock.now(), 1) >> 16 & 0x3f, after, "its ids are of its new slot");
+    let nodes = silent.node.view().await.nodes;
+    let slot = nodes.iter().find(|node| node.epoch == after).and_then(|node| node.slot);
+    let id = silent.ids.next_range(town.clock.now(), 1);
+    assert_eq!(slot.map(i64::from), Some(id >> 16 & 0x3f), "its ids are of its new slot");
     // A delivery that was committed before the takeover and is handed over only now.
     silent.queues.deliveries_leased(vec![carried(before)]);
     assert_eq!(silent.queues.permits_out(), 0);

@@ -42,11 +42,11 @@ pub use probe::{DatabaseInfo, MissingPrivilege};
 
 use super::{
     CommitObservers, Reply, Store,
+    backend::{Backend, MembershipBackend, ReadJob, Readers},
     cluster::{ClusterView, Heartbeat, Joined},
     inbox::InboxEvent,
     sql::{
-        Backend, CommandQueue, CommitEffects, GroupCommit, MembershipBackend, ReaderPool, Result, Sql,
-        WriterThread,
+        Command, CommandQueue, CommitEffects, GroupCommit, ReaderPool, Result, Sql, WriterThread,
         takeover::{self, TakenOver},
     },
 };
@@ -62,8 +62,8 @@ use std::{
 use writer::SqliteCommitLoop;
 use writer_lease::WriterLease;
 
-/// Implements the store traits on one database.
-pub struct PostgresStore {
+/// Backend on one database.
+struct PostgresBackend {
     queue: Arc<CommandQueue>,
     readers: ReaderPool<Session>,
     /// The engine's own connections, so that it never waits behind people's lists.
@@ -98,56 +98,51 @@ fn join_node(server: &Arc<Server>, observers: CommitObservers) -> Result<OpenedN
     Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer })
 }
 
-impl PostgresStore {
-    /// Connects, migrates the schema, joins the cluster and starts the writer. Waits for an unreachable server. Refuses a
-    /// database that could lose what it confirmed, or that a newer version prepared, without touching it. Blocks until all of
-    /// that is done.
-    pub fn open(
-        address: &DatabaseAddress,
-        observers: CommitObservers,
-        limits: QueueLimits,
-        window: Duration,
-    ) -> Result<Self, PostgresOpenError> {
-        let server = Arc::new(Server::at(address)?);
-        let (opened, is_open) = mpsc::channel();
-        // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
-        let (to_write, told) = (server.clone(), observers.clone());
-        let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, told.clone()) {
-            Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer }) => {
-                let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
-                let writer = SqliteCommitLoop::new(
-                    to_write,
-                    session,
-                    place,
-                    queue.clone(),
-                    ringer,
-                    told.engine.clone(),
-                );
-                GroupCommit::new(writer, queue, told).run(window);
-            }
-            Err(error) => {
-                let _ = opened.send(Err(error));
-            }
-        };
-        let not_prepared = |why: String| PostgresOpenError::NotPrepared(why);
-        let (queue, thread) =
-            WriterThread::start(limits, write).map_err(|error| not_prepared(error.to_string()))?;
-        let (place, heart, ringer) =
-            is_open.recv().unwrap_or_else(|_| Err(not_prepared("its writer ended".to_owned())))?;
-        let (readers, engine_readers) = (readers::on(&server), readers::on(&server));
-        let ringer = Mutex::new(Some(ringer));
-        Ok(Self {
-            queue,
-            readers,
-            engine_readers,
-            thread,
-            node: place,
-            heartbeat: heart,
-            observers,
-            notify_sender: ringer,
-        })
-    }
+/// Connects, migrates the schema, joins the cluster and starts the writer. Waits for an unreachable server. Refuses a
+/// database that could lose what it confirmed, or that a newer version prepared, without touching it. Blocks until all of
+/// that is done.
+pub fn open(
+    address: &DatabaseAddress,
+    observers: CommitObservers,
+    limits: QueueLimits,
+    window: Duration,
+) -> Result<Store, PostgresOpenError> {
+    let server = Arc::new(Server::at(address)?);
+    let (opened, is_open) = mpsc::channel();
+    // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
+    let (to_write, told) = (server.clone(), observers.clone());
+    let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, told.clone()) {
+        Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer }) => {
+            let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
+            let writer =
+                SqliteCommitLoop::new(to_write, session, place, queue.clone(), ringer, told.engine.clone());
+            GroupCommit::new(writer, queue, told).run(window);
+        }
+        Err(error) => {
+            let _ = opened.send(Err(error));
+        }
+    };
+    let not_prepared = |why: String| PostgresOpenError::NotPrepared(why);
+    let (queue, thread) =
+        WriterThread::start(limits, write).map_err(|error| not_prepared(error.to_string()))?;
+    let (place, heart, ringer) =
+        is_open.recv().unwrap_or_else(|_| Err(not_prepared("its writer ended".to_owned())))?;
+    let (readers, engine_readers) = (readers::on(&server), readers::on(&server));
+    let ringer = Mutex::new(Some(ringer));
+    let backend = PostgresBackend {
+        queue,
+        readers,
+        engine_readers,
+        thread,
+        node: place,
+        heartbeat: heart,
+        observers,
+        notify_sender: ringer,
+    };
+    Ok(Store::new(Arc::new(backend)))
+}
 
+impl PostgresBackend {
     /// Returns a function that notifies other nodes of deliveries that were taken over, and the engine here if asked for.
     fn takeover_publisher(&self, is_told_here: bool) -> impl FnOnce(TakenOver) -> usize + Send + 'static {
         let observers = self.observers.clone();
@@ -165,18 +160,8 @@ impl PostgresStore {
     }
 }
 
-impl Store for PostgresStore {
-    fn close(&self) {
-        self.queue.close();
-        // The heartbeat continues until the writer has ended.
-        self.notify_sender.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.heartbeat.stop();
-        self.thread.join();
-    }
-}
-
-impl MembershipBackend for PostgresStore {
-    fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
+impl MembershipBackend for PostgresBackend {
+    fn join(&self, now: Timestamp) -> Reply<Joined> {
         // The engine searches all endpoint queues when it starts. Until then no endpoint is loaded, and no queue is served.
         let (aside, tell, engine) = (
             BlockingSession(self.node.clone()),
@@ -193,20 +178,20 @@ impl MembershipBackend for PostgresStore {
         })
     }
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
-        self.heartbeat.beat(beat)
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<Option<ClusterView>> {
+        self.heartbeat.beat(heartbeat)
     }
 
-    fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {
+    fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<Option<usize>> {
         let (aside, tell) = (BlockingSession(self.node.clone()), self.takeover_publisher(true));
         Box::pin(async move { Ok(takeover::take_over(&aside, epoch, now).await?.map(tell)) })
     }
 
-    fn nodes(&self) -> Reply<'static, ClusterView> {
+    fn nodes(&self) -> Reply<ClusterView> {
         self.heartbeat.view()
     }
 
-    fn maintain(&self) -> Reply<'static, ()> {
+    fn maintain(&self) -> Reply<()> {
         let aside = BlockingSession(self.node.clone());
         Box::pin(async move {
             // Not urgent: a row without a partition is stored in the rest partition.
@@ -222,27 +207,24 @@ impl MembershipBackend for PostgresStore {
     }
 }
 
-impl Backend for PostgresStore {
-    fn commands(&self) -> &CommandQueue {
-        &self.queue
+impl Backend for PostgresBackend {
+    fn submit(&self, command: Box<dyn Command>) {
+        self.queue.push(command);
     }
 
-    fn read<T: Send + 'static>(
-        &self,
-        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
-        self.readers.read(run)
+    fn submit_accept(&self, command: Box<dyn Command>, events: usize, bytes: usize) {
+        self.queue.push_accept(command, events, bytes);
     }
 
-    fn read_for_engine<T: Send + 'static>(
-        &self,
-        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
-        self.engine_readers.read(run)
+    fn run_read(&self, readers: Readers, job: ReadJob) -> Reply<()> {
+        match readers {
+            Readers::Api => self.readers.read(job),
+            Readers::Engine => self.engine_readers.read(job),
+        }
     }
 
-    fn inbox_page(&self) -> Option<Reply<'static, Vec<InboxEvent>>> {
-        Some(self.read_for_engine(inbox::waiting))
+    fn inbox_query(&self) -> Option<fn(&dyn Sql) -> Result<Vec<InboxEvent>>> {
+        Some(inbox::waiting)
     }
 
     fn can_record(&self) -> bool {
@@ -253,12 +235,20 @@ impl Backend for PostgresStore {
         Some(self)
     }
 
-    fn measure(&self) -> Reply<'_, StorageUsage> {
-        self.read_for_engine(usage::usage)
+    fn measure(&self) -> Reply<StorageUsage> {
+        (self as &dyn Backend).read_for_engine(usage::usage)
+    }
+
+    fn close(&self) {
+        self.queue.close();
+        // The heartbeat continues until the writer has ended.
+        self.notify_sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.heartbeat.stop();
+        self.thread.join();
     }
 }
 
-impl Drop for PostgresStore {
+impl Drop for PostgresBackend {
     fn drop(&mut self) {
         self.close();
     }

@@ -62,7 +62,7 @@ impl ChangeOutcome for ReplayChanged {
 }
 
 /// Writes the entry if something was changed; passes the answer on.
-pub(super) fn write_if_changed<T: ChangeOutcome>(
+pub(in crate::store) fn write_if_changed<T: ChangeOutcome>(
     tx: &dyn Sql,
     entry: Option<&AuditEntry>,
     answer: T,
@@ -90,7 +90,7 @@ pub(super) fn write_if_changed<T: ChangeOutcome>(
 }
 
 /// Lists entries, newest first. Those of an app that is being removed are left out, although they may still be there.
-pub(super) fn list(
+pub(in crate::store) fn list(
     connection: &dyn Sql,
     filter: &AuditFilter,
     after: Option<Cursor>,

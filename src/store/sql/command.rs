@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 /// A command waiting for its batch. `apply` runs inside the transaction and may run again after a rollback, so it must not
 /// consume anything; `committed` and `failed` do.
-pub(in crate::store) trait Command: Send {
+pub trait Command: Send {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()>;
 
     /// Whether all that it reads to change has a lock of its own, so that it runs beside commands of other nodes.
@@ -59,7 +59,7 @@ pub(in crate::store) trait Command: Send {
 
 /// Kind of a command: which commands may overtake it in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum CommandKind {
+pub enum CommandKind {
     /// Does not depend on results recorded before.
     Accept,
     /// Depends on results recorded before at the same endpoint.
@@ -74,7 +74,7 @@ pub(in crate::store) enum CommandKind {
 /// Locks of a batch. All are taken at the start and in one order, so that batches of two nodes cannot deadlock; a lock that a
 /// command needs unexpectedly is taken then.
 #[derive(Default)]
-pub(in crate::store) struct Locks {
+pub struct Locks {
     pub(in crate::store) queues: BTreeSet<EndpointId>,
     pub(in crate::store) health: BTreeSet<EndpointId>,
     /// Health locks that are taken only if the endpoint is not healthy.
@@ -91,12 +91,12 @@ impl Locks {
 
 /// Effects of a batch, passed on once it is durable.
 #[derive(Default)]
-pub(in crate::store) struct CommitEffects {
-    pub(super) carried: Vec<LeasedDelivery>,
+pub struct CommitEffects {
+    pub(in crate::store) carried: Vec<LeasedDelivery>,
     pub(in crate::store) waiting: Vec<(EndpointId, Timestamp)>,
     /// Waiting as well, and requested manually.
     pub(in crate::store) manual: Vec<(EndpointId, Timestamp)>,
-    pub(super) switched_off: Vec<(EndpointId, Disabled, u32)>,
+    pub(in crate::store) switched_off: Vec<(EndpointId, Disabled, u32)>,
     pub(in crate::store) inspections_wait: bool,
     pub(in crate::store) notices_wait: bool,
     /// For other nodes only: the caller on this node notifies its own engine.
@@ -117,7 +117,7 @@ impl CommitEffects {
     }
 
     /// Adds live updates for the subscribers.
-    pub(super) fn publish(&mut self, updates: impl IntoIterator<Item = LiveUpdate>) {
+    pub(in crate::store) fn publish(&mut self, updates: impl IntoIterator<Item = LiveUpdate>) {
         if self.has_subscribers {
             self.live_updates.extend(updates);
         }
@@ -156,7 +156,7 @@ impl CommitEffects {
 }
 
 /// A command that is only a function of the connection and an answer.
-pub(super) struct FnCommand<T, F, A> {
+pub(in crate::store) struct FnCommand<T, F, A> {
     run: F,
     after: A,
     result: Option<T>,
@@ -170,7 +170,7 @@ where
     A: FnOnce(&T, &mut CommitEffects) + Send + 'static,
 {
     /// Makes the command, and the future of its answer.
-    pub(super) fn prepare(run: F, after: A) -> (Box<dyn Command>, Reply<'static, T>) {
+    pub(in crate::store) fn prepare(run: F, after: A) -> (Box<dyn Command>, Reply<T>) {
         let (reply, answer) = oneshot::channel();
         (Box::new(Self { run, after, result: None, reply }), answered(answer))
     }
@@ -207,7 +207,7 @@ struct FlushCommand {
     reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
-pub(super) fn flush() -> (Box<dyn Command>, Reply<'static, ()>) {
+pub(in crate::store) fn flush_command() -> (Box<dyn Command>, Reply<()>) {
     let (reply, answer) = oneshot::channel();
     (Box::new(FlushCommand { reply }), answered(answer))
 }
@@ -238,6 +238,6 @@ impl Command for FlushCommand {
 /// The receiving end of an answer; a writer that went away answers `Closed`.
 pub(in crate::store) fn answered<T: Send + 'static>(
     answer: oneshot::Receiver<Result<T, StoreError>>,
-) -> Reply<'static, T> {
+) -> Reply<T> {
     Box::pin(async move { answer.await.unwrap_or(Err(StoreError::Closed)) })
 }

@@ -2,6 +2,7 @@
 
 use super::{
     BulkOp, Command, CommandKind, CommitEffects, Error, Locks, Result, Sql,
+    command::answered,
     delivery_statements::{self, RecordedResult},
     health,
     lease_due::{self, DueDelivery, EndedUnsent, LeasedParts},
@@ -19,22 +20,33 @@ use crate::{
         verdict::Verdict,
     },
     store::{
-        StoreError,
+        Reply, StoreError,
         deliveries::{Accepted, DeliveryResult, LeaseRequest, LeaseResult, NewDelivery, NewEvent},
     },
 };
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::oneshot;
 
-pub(in crate::store) struct Accept {
+pub struct Accept {
     pub(super) events: Vec<NewEvent>,
     pub(super) results: Vec<Accepted>,
-    pub(super) epoch: i64,
+    epoch: i64,
     /// `None` once it was answered.
-    pub(super) reply: Option<oneshot::Sender<Result<Vec<Accepted>, StoreError>>>,
+    reply: Option<oneshot::Sender<Result<Vec<Accepted>, StoreError>>>,
 }
 
 impl Accept {
+    /// Makes the command, and the future of its answer.
+    pub(in crate::store) fn prepare(events: Vec<NewEvent>) -> (Self, Reply<Vec<Accepted>>) {
+        let (reply, answer) = oneshot::channel();
+        (Self { events, results: Vec::new(), epoch: 0, reply: Some(reply) }, answered(answer))
+    }
+
+    /// Returns how many events there are, and how many bytes they hold.
+    pub(in crate::store) fn weight(&self) -> (usize, usize) {
+        (self.events.len(), self.events.iter().map(|new| new.event.data.len()).sum())
+    }
+
     /// Sets the epoch that it is stored under. A permit that was taken under another epoch is dropped: its node has joined
     /// again since, and owns no endpoint queue at first.
     pub(super) fn set_epoch(&mut self, epoch: i64) {
@@ -161,9 +173,15 @@ fn note_waiting(delivery: &Delivery, after: &mut CommitEffects) {
     }
 }
 
-pub(in crate::store) struct RecordResult {
-    pub(super) record: DeliveryResult,
+pub struct RecordResult {
+    pub record: DeliveryResult,
     pub(super) recorded: Option<RecordedResult>,
+}
+
+impl RecordResult {
+    pub(in crate::store) fn new(record: DeliveryResult) -> Self {
+        Self { record, recorded: None }
+    }
 }
 
 impl Command for RecordResult {
@@ -257,12 +275,22 @@ impl Command for RecordResult {
     }
 }
 
-pub(super) struct LeaseDue {
-    pub(super) requests: Vec<LeaseRequest>,
-    pub(super) now: Timestamp,
-    pub(super) found: Vec<LeasedParts>,
-    pub(super) epoch: i64,
-    pub(super) reply: oneshot::Sender<Result<Vec<LeaseResult>, StoreError>>,
+pub(in crate::store) struct LeaseDue {
+    requests: Vec<LeaseRequest>,
+    now: Timestamp,
+    found: Vec<LeasedParts>,
+    epoch: i64,
+    reply: oneshot::Sender<Result<Vec<LeaseResult>, StoreError>>,
+}
+
+impl LeaseDue {
+    pub(in crate::store) fn prepare(
+        requests: Vec<LeaseRequest>,
+        now: Timestamp,
+    ) -> (Self, Reply<Vec<LeaseResult>>) {
+        let (reply, answer) = oneshot::channel();
+        (Self { requests, now, found: Vec::new(), epoch: 0, reply }, answered(answer))
+    }
 }
 
 impl Command for LeaseDue {
@@ -356,19 +384,26 @@ fn in_savepoint(
     Ok(found)
 }
 
-pub(super) struct Release {
-    pub(super) carried: Vec<LeasedDelivery>,
-    pub(super) now: Timestamp,
-    pub(super) waiting: Vec<(EndpointId, Timestamp)>,
-    pub(super) changed: BTreeSet<(AppId, EndpointId)>,
-    pub(super) reply: oneshot::Sender<Result<(), StoreError>>,
+pub(in crate::store) struct Release {
+    leased: Vec<LeasedDelivery>,
+    now: Timestamp,
+    waiting: Vec<(EndpointId, Timestamp)>,
+    changed: BTreeSet<(AppId, EndpointId)>,
+    reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
+impl Release {
+    pub(in crate::store) fn prepare(leased: Vec<LeasedDelivery>, now: Timestamp) -> (Self, Reply<()>) {
+        let (reply, answer) = oneshot::channel();
+        (Self { leased, now, waiting: Vec::new(), changed: BTreeSet::new(), reply }, answered(answer))
+    }
 }
 
 impl Command for Release {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.waiting.clear();
-        for carried in &self.carried {
-            let became = delivery_statements::release(tx, carried, self.now, &mut self.waiting)?;
+        for leased in &self.leased {
+            let became = delivery_statements::release(tx, leased, self.now, &mut self.waiting)?;
             self.changed.extend(became.as_ref().map(|delivery| (delivery.app, delivery.endpoint)));
             self.waiting.extend(became.and_then(|delivery| {
                 delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (delivery.endpoint, due))

@@ -215,7 +215,7 @@ pub(super) fn release(
     Ok(done.then_some(delivery))
 }
 
-pub(super) fn act(
+pub(in crate::store) fn act(
     tx: &dyn Sql,
     app: AppId,
     id: DeliveryId,
@@ -301,7 +301,7 @@ pub(super) struct AppliedToWaiting {
 }
 
 /// Applies the endpoint's state to up to `most` of its deliveries.
-pub(super) fn apply_to_waiting(
+pub(in crate::store) fn apply_to_waiting(
     tx: &dyn Sql,
     endpoint: EndpointId,
     settle: AvailabilityChange,
@@ -348,7 +348,7 @@ pub(super) fn apply_to_waiting(
     Ok(AppliedToWaiting { count: found.len() + skipped, is_released, app })
 }
 
-pub(super) fn erase_data(tx: &dyn Sql, app: AppId, event: EventId) -> Result<bool> {
+pub(in crate::store) fn erase_data(tx: &dyn Sql, app: AppId, event: EventId) -> Result<bool> {
     let erase = "UPDATE events SET data = ?3 WHERE id = ?1 AND app = ?2 AND length(data) > 0";
     Ok(tx.execute(erase, params![event, app, NO_DATA])? == 1)
 }

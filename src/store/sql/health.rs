@@ -24,9 +24,8 @@ use crate::{
         verdict::{DeadReason, Verdict},
     },
     store::{
-        cluster::{HealthBootstrap, HealthCandidate},
         deliveries::DeliveryResult,
-        queries::HealthReport,
+        health::{HealthBootstrap, HealthCandidate, HealthReport},
     },
 };
 use std::time::Duration;
@@ -247,7 +246,7 @@ impl HealthUpdate<'_> {
 }
 
 /// Counts a delivery that died when its final wait was over because the receiver did not accept it;
-/// `ClusterStore::judge` learns of it from the statistics.
+/// `Store::evaluate_health` learns of it from the statistics.
 pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> Result<()> {
     if event.event_type == TEST_EVENT_TYPE || delivery.restarted_at.is_some() {
         return Ok(());
@@ -267,7 +266,7 @@ pub(super) struct HealthChanges {
     pub(super) changed: Vec<(AppId, EndpointId)>,
 }
 
-pub(super) fn evaluate_health(
+pub(in crate::store) fn evaluate_health(
     tx: &dyn Sql,
     candidates: &[HealthCandidate],
     now: Timestamp,
@@ -311,7 +310,7 @@ pub(super) fn evaluate_health(
     Ok(judged)
 }
 
-pub(super) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<HealthBootstrap> {
+pub(in crate::store) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<HealthBootstrap> {
     // A crash may have come between an attempt and the next write of the clock.
     let latest = connection.number(
         "SELECT max(clock) FROM (SELECT max(first_failed_clock) AS clock FROM health
@@ -338,7 +337,7 @@ pub(super) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<H
     })
 }
 
-pub(super) fn report(
+pub(in crate::store) fn report(
     connection: &dyn Sql,
     app: AppId,
     endpoint: EndpointId,
@@ -358,7 +357,7 @@ pub(super) fn report(
 }
 
 /// Returns the endpoints of an app that are degraded or failing.
-pub(super) fn unhealthy_endpoints(connection: &dyn Sql, app: AppId) -> Result<Vec<EndpointId>> {
+pub(in crate::store) fn unhealthy_endpoints(connection: &dyn Sql, app: AppId) -> Result<Vec<EndpointId>> {
     connection.all(
         "SELECT endpoint FROM health WHERE app = ?1 AND (degraded_since IS NOT NULL OR failing_since IS NOT NULL)",
         params![app],
@@ -366,6 +365,6 @@ pub(super) fn unhealthy_endpoints(connection: &dyn Sql, app: AppId) -> Result<Ve
     )
 }
 
-pub(super) fn degraded(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
+pub(in crate::store) fn degraded(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
     connection.all("SELECT endpoint FROM health WHERE degraded_since IS NOT NULL", &[], |row| row.get(0))
 }

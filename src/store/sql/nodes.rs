@@ -207,7 +207,7 @@ pub(in crate::store) fn find_dead(
 }
 
 /// Returns those of these endpoints of which another node has deliveries in flight.
-pub(super) fn in_flight_elsewhere(
+pub(in crate::store) fn in_flight_elsewhere(
     connection: &dyn Sql,
     epoch: i64,
     endpoints: &[EndpointId],

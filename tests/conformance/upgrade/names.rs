@@ -124,7 +124,7 @@ fn assert_kept(before: &impl Tables, after: &impl Tables) {
 }
 
 /// Checks that what was stored by commit 80468f2 is read and goes on. Returns the largest id, the app and an endpoint.
-async fn assert_serves(store: &dyn Store) -> (i64, AppId, EndpointId) {
+async fn assert_serves(store: &Store) -> (i64, AppId, EndpointId) {
     let everything = store.config_snapshot().await.unwrap();
     let (app, full) =
         (&everything.apps[0], everything.endpoints.iter().find(|one| one.uid == "full").unwrap());
@@ -158,7 +158,6 @@ mod sqlite {
         fixture::draft,
         sqlite::{block_on, new_location, open},
     };
-    use posthaste::store::DeliveryStore;
     use rusqlite::{Connection, types::Value};
 
     const DUMP: &str = include_str!("80468f2.sqlite.sql");
@@ -231,7 +230,6 @@ mod postgres {
         postgres::{Database, open},
         sqlite::block_on,
     };
-    use posthaste::store::QueryStore;
 
     const DUMP: &str = include_str!("80468f2.postgres.sql");
     /// Node rows, as they are when a node of the old version works.

@@ -15,10 +15,7 @@ use posthaste::{
     engine::{EndpointQueues, EngineLimits, Intervals, NodeSendGate, QueueEvents, SharedLimits},
     runtime::{SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
     service::Service,
-    store::{
-        ClusterStore,
-        sqlite::{CommitResult, QueueLimits, SimCommitLoop, SimNode},
-    },
+    store::sqlite::{CommitResult, QueueLimits, SimCommitLoop, SimNode},
 };
 use std::{
     sync::{
@@ -92,7 +89,7 @@ impl Node {
             line: (town.clone(), life),
             clock: clock.clone(),
             desk: NodeBuilder {
-                store: Arc::new(store),
+                store,
                 directory,
                 tenure: tenure.clone(),
                 lanes: lanes.clone(),
@@ -259,7 +256,7 @@ async fn commit_loop(town: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter,
 struct NodeStart {
     line: (Arc<NodesEnv>, usize),
     clock: Arc<VirtualClock>,
-    desk: NodeBuilder<SimNode>,
+    desk: NodeBuilder,
     office: Arc<Mutex<Option<Arc<Service>>>>,
     has_ended: Arc<AtomicBool>,
 }
@@ -298,15 +295,14 @@ impl NodeStart {
         let (town, life) = self.line.clone();
         let (tenure, clock) = (self.desk.tenure.clone(), self.clock.clone());
         let sabotage = town.sabotage;
-        let ledger = self.desk.store.clone();
         let honest = Box::new(NodeSendGate {
             node_state: tenure.clone(),
             clock: clock.clone(),
-            delivery_store: ledger,
+            store: self.desk.store.clone(),
         });
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
         EngineParts {
-            ledger: self.desk.store.clone(),
+            store: self.desk.store.clone(),
             carrier: Arc::new(NodeHttpSender {
                 town,
                 life,
