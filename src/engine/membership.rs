@@ -13,6 +13,7 @@ use super::endpoint_queues::EndpointQueues;
 use crate::{
     domain::{
         id::{EndpointId, IdGenerator},
+        lease::{LEASE, LEASE_USED},
         node_lease::{NodeLease, ShardOwnership},
         time::Monotonic,
     },
@@ -38,12 +39,8 @@ const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
 const HEARTBEAT_EVERY_UNCONFIRMED: Duration = Duration::from_millis(250);
 /// Delay of a heartbeat after a notification: it comes sooner, but not at once, as more notifications may follow.
 const HEARTBEAT_SOON: Duration = Duration::from_millis(50);
-/// How long a heartbeat holds, by the clock of the store.
-const LEASE: Duration = Duration::from_secs(10);
-/// Clocks drift, and a moment passes between the last reading of this one and the first byte on the wire.
-const LEASE_MARGIN: Duration = Duration::from_secs(1);
 /// How long an answer to a heartbeat is waited for: a later one opens nothing.
-const HEARTBEAT_TIMEOUT: Duration = LEASE.saturating_sub(LEASE_MARGIN);
+const HEARTBEAT_TIMEOUT: Duration = LEASE_USED;
 /// Without an answer for so long nothing new is sent: its result could perhaps not be recorded.
 const STORE_SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Longest time for which a machine's sleep goes unnoticed.

@@ -120,11 +120,11 @@ impl dyn Backend + '_ {
     ) -> Reply<T> {
         let found = Arc::new(Mutex::new(None));
         let kept = found.clone();
-        let job = move |connection: &dyn Sql| {
+        let job: ReadJob = Box::new(move |connection| {
             *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(run(connection)?);
             Ok(())
-        };
-        let done = self.run_read(readers, Box::new(job));
+        });
+        let done = self.run_read(readers, job);
         Box::pin(async move {
             done.await?;
             found.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or(StoreError::Closed)

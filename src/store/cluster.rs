@@ -131,7 +131,7 @@ impl Store {
         Box::pin(async move { reply.await.map(|(joined, _)| joined) })
     }
 
-    /// Renews this node's lease, for another ten seconds from the time of the call. `None` if it was taken over: it has to
+    /// Renews this node's lease, from the time of the call on. `None` if it was taken over: it has to
     /// join again.
     pub fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<Option<ClusterView>> {
         self.backend
@@ -175,6 +175,7 @@ impl Store {
         }
     }
 
+    /// Returns which configuration changed after a version. No changes where there can be only one node.
     pub fn changes(&self, after: i64) -> Reply<ConfigChanges> {
         match self.backend.membership() {
             Some(_) => self.backend.read_for_engine(move |connection| changes::since(connection, after)),
@@ -207,7 +208,7 @@ impl Store {
 
     /// How much room the store takes, and how much there is.
     pub fn usage(&self) -> Reply<StorageUsage> {
-        self.measure()
+        self.backend.measure()
     }
 
     /// Reports the outage-adjusted time that this node has counted, and whether the outage is local. Returns the time of all

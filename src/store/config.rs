@@ -44,10 +44,12 @@ pub struct EndpointLabel {
 }
 
 impl Store {
+    /// Returns the whole configuration, of one commit.
     pub fn config_snapshot(&self) -> Reply<ConfigSnapshot> {
         self.backend.write(config::config_snapshot)
     }
 
+    /// Adds an app; refused if its uid is in use.
     pub fn add_app(&self, app: App, entry: Option<AuditEntry>) -> Reply<Inserted> {
         self.backend.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::add_app(tx, &app)?))
     }
@@ -65,6 +67,7 @@ impl Store {
             .write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::remove_app(tx, app)?))
     }
 
+    /// Adds an endpoint; refused if its uid is in use.
     pub fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<Inserted> {
         self.backend.write(move |tx| {
             audit::write_if_changed(tx, entry.as_ref(), config::add_endpoint(tx, &endpoint)?)
@@ -146,6 +149,7 @@ impl Store {
         self.backend.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::add_key(tx, &key)?))
     }
 
+    /// Revokes a key; `false` if there is none that is active.
     pub fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<AuditEntry>) -> Reply<bool> {
         self.backend
             .write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::revoke_key(tx, key, now)?))
@@ -179,6 +183,7 @@ impl Store {
         self.backend.write(move |tx| config::store_contract(tx, hash, &document))
     }
 
+    /// Returns a resolved contract by its hash; `None` if it was never stored.
     pub fn contract(&self, hash: ContractHash) -> Reply<Option<String>> {
         self.backend.read(move |connection| config::contract(connection, hash))
     }

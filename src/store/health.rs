@@ -57,6 +57,7 @@ impl Store {
         self.backend.read(move |connection| health::unhealthy_endpoints(connection, app))
     }
 
+    /// Returns the health state that a node starts with.
     pub fn health_bootstrap(&self, now: Timestamp) -> Reply<HealthBootstrap> {
         self.backend.read_for_engine(move |connection| health::health_bootstrap(connection, now))
     }

@@ -48,6 +48,7 @@ impl Store {
         self.backend.read(move |connection| inspections::of_endpoint(connection, endpoint, after, limit))
     }
 
+    /// Returns an inspection of the app.
     pub fn inspection(&self, app: AppId, inspection: InspectionId) -> Reply<Option<Inspection>> {
         self.backend.read(move |connection| inspections::one(connection, app, inspection))
     }

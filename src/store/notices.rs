@@ -104,6 +104,7 @@ impl Store {
         self.backend.read(move |connection| notices::list(connection, &filter, after, limit))
     }
 
+    /// Returns a notice of the app.
     pub fn notice(&self, app: AppId, notice: NoticeId) -> Reply<Option<Notice>> {
         self.backend.read(move |connection| notices::one(connection, app, notice))
     }

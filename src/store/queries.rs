@@ -105,6 +105,7 @@ impl Store {
         self.backend.read(move |connection| dedup::find_duplicate(connection, &keys, fingerprint))
     }
 
+    /// Lists the events of an app, newest first.
     pub fn events(
         &self,
         app: AppId,
@@ -120,6 +121,7 @@ impl Store {
         self.backend.read(move |connection| queries::deliveries_of(connection, event))
     }
 
+    /// Returns a delivery of the app with its whole history, oldest attempt first.
     pub fn delivery(
         &self,
         app: AppId,
@@ -128,6 +130,7 @@ impl Store {
         self.backend.read(move |connection| queries::delivery(connection, app, delivery))
     }
 
+    /// Lists the deliveries of an app, newest first.
     pub fn deliveries(
         &self,
         app: AppId,

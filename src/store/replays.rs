@@ -116,6 +116,7 @@ pub enum ReplayChanged {
 }
 
 impl Store {
+    /// Stores a replay, which runs from then on. The engines of other nodes are notified after the commit.
     pub fn start_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<()> {
         let update = LiveUpdate::replay(&replay);
         self.backend.write_then(
@@ -174,10 +175,12 @@ impl Store {
         self.backend.read(move |connection| replays::sources(connection, &search, usize::MAX))
     }
 
+    /// Lists the replays of an app, newest first.
     pub fn replays(&self, app: AppId, after: Option<Cursor>, limit: u32) -> Reply<Page<Replay>> {
         self.backend.read(move |connection| replays::list(connection, app, after, limit))
     }
 
+    /// Returns a replay of the app.
     pub fn replay(&self, app: AppId, replay: ReplayId) -> Reply<Option<Replay>> {
         self.backend.read(move |connection| replays::one(connection, app, replay))
     }

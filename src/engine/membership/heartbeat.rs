@@ -1,9 +1,9 @@
 //! Heartbeats of this node: sent once a second, whether earlier ones were answered or not, so that a store that answers late
 //! and steadily is as good as one that answers at once.
 
-use super::{HEARTBEAT_SOON, HEARTBEAT_TIMEOUT, HeartbeatReply, LEASE, LEASE_MARGIN, MembershipState};
+use super::{HEARTBEAT_SOON, HEARTBEAT_TIMEOUT, HeartbeatReply, MembershipState};
 use crate::{
-    domain::{id::EndpointId, time::Monotonic},
+    domain::{id::EndpointId, lease::LEASE_USED, time::Monotonic},
     store::{StoreError, cluster::ClusterView},
 };
 use std::{
@@ -103,7 +103,7 @@ impl<'a> HeartbeatTask<'a> {
                 // A late answer on another connection is out of date.
                 if number > self.newest_answered {
                     self.newest_answered = number;
-                    shared.extend_lease(at.plus(LEASE.saturating_sub(LEASE_MARGIN)));
+                    shared.extend_lease(at.plus(LEASE_USED));
                     shared.heard.send_replace(Some(Arc::new(HeartbeatReply { view, shard_moves: moves })));
                 }
                 return Ok(());

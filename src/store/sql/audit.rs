@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Whether an answer means that something was changed.
-pub(super) trait ChangeOutcome {
+pub(in crate::store) trait ChangeOutcome {
     fn is_change(&self) -> bool;
 }
 

@@ -28,7 +28,7 @@ pub(in crate::store) enum ChangedKind {
 
 /// A record that was added, changed or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) struct ConfigChange {
+pub struct ConfigChange {
     kind: ChangedKind,
     id: i64,
 }

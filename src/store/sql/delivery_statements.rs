@@ -292,12 +292,12 @@ pub(super) fn replay(
 }
 
 /// Result of applying an endpoint's state to its deliveries.
-pub(super) struct AppliedToWaiting {
-    pub(super) count: usize,
+pub(in crate::store) struct AppliedToWaiting {
+    pub(in crate::store) count: usize,
     /// Something is due now because of it.
-    pub(super) is_released: bool,
+    pub(in crate::store) is_released: bool,
     /// App of the deliveries, if there were any.
-    pub(super) app: Option<AppId>,
+    pub(in crate::store) app: Option<AppId>,
 }
 
 /// Applies the endpoint's state to up to `most` of its deliveries.

@@ -259,11 +259,11 @@ pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> 
 
 /// Result of a health evaluation.
 #[derive(Default)]
-pub(super) struct HealthChanges {
+pub(in crate::store) struct HealthChanges {
     /// Endpoints that were disabled, how, and their revision now.
-    pub(super) disabled: Vec<(EndpointId, Disabled, u32)>,
+    pub(in crate::store) disabled: Vec<(EndpointId, Disabled, u32)>,
     /// Endpoints that were disabled, or whose health state changed.
-    pub(super) changed: Vec<(AppId, EndpointId)>,
+    pub(in crate::store) changed: Vec<(AppId, EndpointId)>,
 }
 
 pub(in crate::store) fn evaluate_health(

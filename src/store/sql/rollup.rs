@@ -130,7 +130,7 @@ impl MinuteCounters {
 
 /// A part of the log, added up.
 #[derive(Default)]
-pub(super) struct LogPart {
+pub(in crate::store) struct LogPart {
     minutes: MinuteCounters,
     /// Ids of its log rows, by the first and the last of each run: an id that was missing may belong to a writer that has not
     /// committed yet.

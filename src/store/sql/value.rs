@@ -3,7 +3,7 @@
 use super::error::{Error, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Value<'a> {
+pub enum Value<'a> {
     Null,
     Integer(i64),
     Text(&'a str),
@@ -11,7 +11,7 @@ pub(in crate::store) enum Value<'a> {
 }
 
 /// A parameter of a statement.
-pub(in crate::store) trait ToValue {
+pub trait ToValue {
     fn value(&self) -> Value<'_>;
 }
 
@@ -22,7 +22,7 @@ pub(in crate::store) trait FromValue<'a>: Sized {
 
 /// A column holds a value of the wrong type, range or length.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::store) enum WrongValue {
+pub enum WrongValue {
     #[error("{found} where {wanted} belongs")]
     Kind { found: &'static str, wanted: &'static str },
     #[error("{0} cannot be")]
@@ -44,12 +44,12 @@ impl Value<'_> {
 }
 
 /// A row of a result, in the form of its backend.
-pub(in crate::store) trait Columns {
+pub trait Columns {
     /// Returns a column. A value that no `Value` can hold (a text in an unknown encoding, a fraction) is an error.
     fn value(&self, column: usize) -> Result<Value<'_>>;
 }
 
-pub(in crate::store) struct Row<'a>(&'a dyn Columns);
+pub struct Row<'a>(&'a dyn Columns);
 
 impl<'a> Row<'a> {
     pub(in crate::store) fn new(columns: &'a dyn Columns) -> Self {

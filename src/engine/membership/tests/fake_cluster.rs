@@ -230,7 +230,7 @@ impl Backend for LinkedBackend {
     }
 
     fn measure(&self) -> Reply<StorageUsage> {
-        self.over_link(Backend::measure)
+        self.over_link(|node| node.measure())
     }
 
     fn close(&self) {
@@ -252,7 +252,7 @@ impl MembershipBackend for LinkedBackend {
     }
 
     fn nodes(&self) -> Reply<ClusterView> {
-        self.as_member(MembershipBackend::nodes)
+        self.as_member(|membership| membership.nodes())
     }
 
     fn epoch(&self) -> i64 {
