@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use crate::{
         load::Usage,
-        messages::{Arrivals, Behaviour, Endpoint, ReceiverCounts, SenderCounts, SenderTimes},
+        messages::{Arrivals, Behaviour, ReceiverCounts, SenderCounts, SenderTimes, TargetEndpoint},
         procs::MachineCpu,
     };
 
@@ -221,7 +221,7 @@ mod tests {
             ..Usage::default()
         };
         Observed {
-            endpoints: endpoints.map(|(app, behaviour)| Endpoint::of(app, behaviour)).to_vec(),
+            endpoints: endpoints.map(|(app, behaviour)| TargetEndpoint::of(app, behaviour)).to_vec(),
             sent: SenderCounts { accepted: 3, unanswered: 1, began_ns: 10 * MS, ..SenderCounts::default() },
             times: SenderTimes {
                 sent_ns: vec![10 * MS, 11 * MS, 12 * MS, 13 * MS],

@@ -5,8 +5,8 @@ use crate::{
     clock,
     figures::Figures,
     messages::{
-        Arrivals, Behaviour, Endpoint, Listening, Pace, PreparedRequest, ReceiverCounts, ReceiverOrder,
-        ReceiverPlan, SenderCounts, SenderOrder, SenderPlan, SenderTimes,
+        Arrivals, Behaviour, Listening, Pace, ReceiverCounts, ReceiverOrder, ReceiverPlan, SenderCounts,
+        SenderOrder, SenderPlan, SenderTimes, SignedRequest, TargetEndpoint,
     },
     procs::{self, MachineCpu, Memory, Tree},
     target::{self, Target},
@@ -25,7 +25,7 @@ const BARE_SENDERS: usize = 32;
 #[derive(Clone, Debug)]
 pub struct Load {
     pub events: usize,
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<TargetEndpoint>,
     pub pace: Pace,
     /// With a random idempotency key for each event.
     pub is_keyed: bool,
@@ -34,18 +34,18 @@ pub struct Load {
 impl Load {
     /// Events for one endpoint that accepts.
     pub fn plain(events: usize, pace: Pace) -> Self {
-        Self { events, endpoints: vec![Endpoint::of(0, Behaviour::Accept)], pace, is_keyed: false }
+        Self { events, endpoints: vec![TargetEndpoint::of(0, Behaviour::Accept)], pace, is_keyed: false }
     }
 
     #[must_use]
     pub fn with_apps(mut self, apps: usize) -> Self {
-        self.endpoints = (0..apps).map(|app| Endpoint::of(app, Behaviour::Accept)).collect();
+        self.endpoints = (0..apps).map(|app| TargetEndpoint::of(app, Behaviour::Accept)).collect();
         self
     }
 
     #[must_use]
     pub fn with_endpoints(mut self, endpoints: usize) -> Self {
-        self.endpoints = vec![Endpoint::of(0, Behaviour::Accept); endpoints];
+        self.endpoints = vec![TargetEndpoint::of(0, Behaviour::Accept); endpoints];
         self
     }
 
@@ -83,7 +83,7 @@ pub struct Usage {
 /// Everything that was seen of a transfer.
 #[derive(Debug, Default)]
 pub struct Observed {
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<TargetEndpoint>,
     pub sent: SenderCounts,
     pub times: SenderTimes,
     pub received: ReceiverCounts,
@@ -173,7 +173,7 @@ impl Bench {
         &self,
         transfer: &str,
         events: usize,
-        endpoints: Vec<Endpoint>,
+        endpoints: Vec<TargetEndpoint>,
         signature: Option<crate::messages::SignatureHeaders>,
     ) -> Result<()> {
         let plan = ReceiverPlan { transfer: transfer.to_owned(), events, endpoints, signature };
@@ -185,7 +185,7 @@ impl Bench {
         transfer: &str,
         events: usize,
         pace: Pace,
-        requests: Vec<PreparedRequest>,
+        requests: Vec<SignedRequest>,
     ) -> SenderPlan {
         SenderPlan {
             transfer: transfer.to_owned(),
@@ -213,8 +213,8 @@ impl Bench {
             return Ok(0.0);
         }
         let name = format!("b{:x}", clock::now_ns());
-        self.begin(&name, events, vec![Endpoint::of(0, Behaviour::Accept)], None).await?;
-        let request = PreparedRequest {
+        self.begin(&name, events, vec![TargetEndpoint::of(0, Behaviour::Accept)], None).await?;
+        let request = SignedRequest {
             method: "POST".to_owned(),
             url: format!("{}/{name}/0", self.receiver_url),
             headers: vec![("content-type".to_owned(), "application/json".to_owned())],
@@ -237,7 +237,7 @@ impl Bench {
         Ok((self.sender.ask(&SenderOrder::Cpu).await?, self.receiver.ask(&ReceiverOrder::Cpu).await?))
     }
 
-    async fn wait_for_arrivals(&self, endpoints: &[Endpoint], times: &SenderTimes) -> Result<()> {
+    async fn wait_for_arrivals(&self, endpoints: &[TargetEndpoint], times: &SenderTimes) -> Result<()> {
         let mut seen = self.counts().await?;
         let mut changed_ns = clock::now_ns();
         loop {
@@ -275,15 +275,15 @@ impl Bench {
 
 /// Pairs of an accepted event and an endpoint that accepts it, as the index of their arrival and the event.
 pub fn expected<'a>(
-    endpoints: &'a [Endpoint],
+    endpoints: &'a [TargetEndpoint],
     times: &'a SenderTimes,
 ) -> impl Iterator<Item = (usize, usize)> + 'a {
     let apps = target::apps(endpoints);
     let accepted = times.accepted_ns.iter().enumerate().filter(|(_, time)| **time > 0);
     accepted.flat_map(move |(event, _)| {
-        let wanting = endpoints.iter().enumerate().filter(move |(_, endpoint)| {
+        let matching = endpoints.iter().enumerate().filter(move |(_, endpoint)| {
             endpoint.app == event % apps && endpoint.behaviour != Behaviour::Hang
         });
-        wanting.map(move |(number, _)| (event * endpoints.len() + number, event))
+        matching.map(move |(number, _)| (event * endpoints.len() + number, event))
     })
 }

@@ -28,7 +28,7 @@ pub enum Line {
         delivered_per_s: f64,
     },
     Retention(Stretch),
-    Verdict(crate::compare::Verdict),
+    Comparison(crate::compare::Comparison),
 }
 
 /// Where the figures were made.

@@ -3,7 +3,7 @@
 use crate::{
     clock,
     http::{self, Client, Failure},
-    messages::{Pace, PreparedRequest, SenderCounts, SenderOrder, SenderPlan, SenderTimes},
+    messages::{Pace, SenderCounts, SenderOrder, SenderPlan, SenderTimes, SignedRequest},
     orders, payload,
 };
 use anyhow::{Context, Result, ensure};
@@ -205,7 +205,7 @@ impl Transfer {
 }
 
 impl Template {
-    fn new(request: &PreparedRequest, authority: &str) -> Result<Self> {
+    fn new(request: &SignedRequest, authority: &str) -> Result<Self> {
         let (own, path) = http::authority(&request.url)?;
         ensure!(own == authority, "all apps must be on one host: {own} is not {authority}");
         let mut headers = HeaderMap::new();

@@ -179,6 +179,13 @@ mod tests {
         Timestamp::from_millis(ms)
     }
 
+    /// Another hash would lock every key out.
+    #[test]
+    fn the_hash_of_a_key_is_the_same_in_every_version() {
+        let hash: String = KeyHash::of("phk_0123456789").0.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hash, "254dd69122a51dbba95f8c9840532d719083e6e1c7173a10cce5b66268dc8bdb");
+    }
+
     #[test]
     fn every_scope_parses_back_and_only_admin_has_no_app() {
         let app = AppId::from_i64(7);

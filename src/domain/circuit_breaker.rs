@@ -319,16 +319,16 @@ impl CircuitBreaker {
     }
 
     /// Records a failure that counts against the endpoint.
-    pub fn failed(&mut self, ended: &AttemptResult, asked: Option<RequestedPause>) -> CircuitTransition {
+    pub fn failed(&mut self, ended: &AttemptResult, requested: Option<RequestedPause>) -> CircuitTransition {
         let is_late = self.ramp.is_some_and(|ramp| ended.started_at < ramp.since);
-        if is_late && asked.is_none() {
+        if is_late && requested.is_none() {
             return CircuitTransition::Unchanged;
         }
         self.failures = self.failures.saturating_add(1);
         self.failing_since.get_or_insert(ended.ended_at);
         let first = *self.first_failed_delivery.get_or_insert(ended.delivery);
         self.has_several_deliveries |= first != ended.delivery;
-        let wait_min = asked.and_then(|asked| asked.wait).unwrap_or_default();
+        let wait_min = requested.and_then(|requested| requested.wait).unwrap_or_default();
         if let BreakerState::Open(open) = self.state {
             // Not a probe that was sent before the circuit closed and opened again.
             if ended.is_probe && ended.started_at >= open.began_at {
@@ -346,8 +346,8 @@ impl CircuitBreaker {
             self.open(ended.ended_at, FIRST_PROBE_AFTER, ended.ended_at, wait_min.max(rest));
             return CircuitTransition::Stopped;
         }
-        if asked.is_some() || falls_back {
-            return self.pause(ended, asked);
+        if requested.is_some() || falls_back {
+            return self.pause(ended, requested);
         }
         if let Some(ramp) = &mut self.ramp {
             (ramp.width, ramp.successes) = ((ramp.width / 2).max(1), 0);
@@ -371,13 +371,13 @@ impl CircuitBreaker {
         self.state = BreakerState::Open(OpenState { began_at, probe_at, wait, probe: ProbeState::None });
     }
 
-    fn pause(&mut self, ended: &AttemptResult, asked: Option<RequestedPause>) -> CircuitTransition {
+    fn pause(&mut self, ended: &AttemptResult, requested: Option<RequestedPause>) -> CircuitTransition {
         let now = ended.ended_at;
         // Several requests in flight together may each ask for a pause; only one sent after the pause began counts as a further pause.
         if let BreakerState::Paused(pause) = &mut self.state
             && ended.started_at <= pause.began_at
         {
-            let wait = asked.and_then(|asked| asked.wait).unwrap_or_default();
+            let wait = requested.and_then(|requested| requested.wait).unwrap_or_default();
             if now.plus(wait) > pause.until {
                 (pause.until, pause.requested) = (now.plus(wait), Some(wait));
             }
@@ -385,7 +385,7 @@ impl CircuitBreaker {
         }
         let step = FIRST_PAUSE.saturating_mul(1 << self.pauses.min(10)).min(PAUSE_MAX);
         self.pauses = self.pauses.saturating_add(1);
-        let wait = asked.and_then(|asked| asked.wait);
+        let wait = requested.and_then(|requested| requested.wait);
         let mut until = now.plus(wait.unwrap_or(step));
         let mut began_at = now;
         if let BreakerState::Paused(pause) = self.state {
@@ -395,7 +395,7 @@ impl CircuitBreaker {
         self.state = BreakerState::Paused(Pause {
             began_at,
             until,
-            status: asked.map(|asked| asked.status),
+            status: requested.map(|requested| requested.status),
             requested: wait,
         });
         CircuitTransition::Stopped

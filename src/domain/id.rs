@@ -26,8 +26,8 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const DIGITS: usize = 13;
 
 fn write_base32(number: i64, out: &mut String) {
-    for place in (0..DIGITS).rev() {
-        out.push(char::from(ALPHABET[(number >> (5 * place)) as usize & 31]));
+    for index in (0..DIGITS).rev() {
+        out.push(char::from(ALPHABET[(number >> (5 * index)) as usize & 31]));
     }
 }
 

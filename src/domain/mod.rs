@@ -43,7 +43,7 @@ pub mod retention;
 mod retry_after;
 pub mod schema;
 pub mod secret;
-pub mod signer;
+pub mod signing_keys;
 pub mod static_headers;
 pub mod statistics;
 pub mod storage;

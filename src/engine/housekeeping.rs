@@ -200,7 +200,7 @@ impl Housekeeping {
                 },
             };
             match self.store.apply_to_waiting(endpoint, settle, APPLY_STEP, self.clock.now()).await {
-                Ok(settled) if settled < APPLY_STEP => return,
+                Ok(applied) if applied < APPLY_STEP => return,
                 Ok(_) => {}
                 Err(StoreError::Unavailable(_)) => {
                     let again = self.clock.now().plus(APPLY_ERROR_PAUSE);

@@ -67,7 +67,7 @@ struct MembershipState {
     /// Queues that may become exclusive here, and which version of the configuration all other nodes have to know first.
     doubts: Mutex<BTreeMap<EndpointId, i64>>,
     /// Last answer to a heartbeat.
-    heard: watch::Sender<Option<Arc<HeartbeatReply>>>,
+    reply: watch::Sender<Option<Arc<HeartbeatReply>>>,
 }
 
 /// Times on the monotonic clock, in milliseconds.
@@ -87,10 +87,10 @@ pub(super) struct HeartbeatReply {
 impl Membership {
     /// Runs for as long as the store takes heartbeats; the caller ends it when nothing is in flight any more.
     pub(super) async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
-        let Self { queues: lanes, store, clock, ids } = self;
+        let Self { queues, store, clock, ids } = self;
         let lease = OwnLease::default();
         let shared = MembershipState {
-            queues: lanes,
+            queues,
             store,
             clock,
             ids,
@@ -98,15 +98,15 @@ impl Membership {
             stop,
             shard_moves: AtomicU64::new(0),
             doubts: Mutex::default(),
-            heard: watch::Sender::new(None),
+            reply: watch::Sender::new(None),
         };
         shared.begin_lease();
-        let house = Rebalancer::new(&shared);
+        let rebalancer = Rebalancer::new(&shared);
         tokio::select! {
             biased;
             ended = HeartbeatTask::new(&shared).run() => ended,
             () = shared.watch_send_gate() => Ok(()),
-            () = house.run() => Ok(()),
+            () = rebalancer.run() => Ok(()),
         }
     }
 }
@@ -205,9 +205,9 @@ impl MembershipState {
         self.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_owners(&self, shards: &[u8], home: ShardOwnership) {
+    fn set_owners(&self, shards: &[u8], ownership: ShardOwnership) {
         for shard in shards {
-            self.node_state().set_ownership(*shard, home);
+            self.node_state().set_ownership(*shard, ownership);
         }
     }
 }

@@ -59,13 +59,13 @@ impl OperationalWebhooks {
     async fn work(&self) {
         loop {
             // Registered before the step, so that no notification is missed.
-            let rung = self.notices_waiting.notified();
-            let turn = self.leader.lead().await;
+            let notified = self.notices_waiting.notified();
+            let leadership = self.leader.lead().await;
             let come_back = self.leader.next_check_at(self.step().await);
-            drop(turn);
+            drop(leadership);
             tokio::select! {
                 biased;
-                () = rung => {}
+                () = notified => {}
                 () = self.clock.idle_until(come_back) => {}
             }
         }
@@ -122,15 +122,15 @@ impl OperationalWebhooks {
     fn event(&self, notice: &Notice, entry: &CachedApp, data: Bytes, now: Timestamp) -> Option<NewEvent> {
         let event_type = notice.kind.event_type();
         let concerned: Vec<EndpointId> = notice.endpoints().collect();
-        let roster = entry.endpoints();
-        let mut wanting = roster.matching(&event_type);
-        wanting.retain(|endpoint| receives_deliveries(endpoint) && !concerned.contains(&endpoint.id()));
-        if wanting.is_empty() {
+        let index = entry.endpoints();
+        let mut subscribers = index.matching(&event_type);
+        subscribers.retain(|endpoint| receives_deliveries(endpoint) && !concerned.contains(&endpoint.id()));
+        if subscribers.is_empty() {
             return None;
         }
         let app = entry.app();
         let event = Arc::new(Event {
-            id: EventId::from_i64(self.ids.next_range(now, 1 + wanting.len() as u32)),
+            id: EventId::from_i64(self.ids.next_range(now, 1 + subscribers.len() as u32)),
             app: app.id,
             external_id: None,
             event_type,
@@ -142,10 +142,10 @@ impl OperationalWebhooks {
             has_no_subscribers: false,
             body_cache: BodyCache::default(),
         });
-        let births = fan_out(&event, &wanting, &*self.queues, now);
+        let new_deliveries = fan_out(&event, &subscribers, &*self.queues, now);
         let dedup = vec![DedupKey::new(app.id, DedupSpace::Notice, &notice.id.to_string())];
         // Does not depend on what was renamed since: a notice is published once.
         let fingerprint = Fingerprint::new(&event.event_type, b"", None, None, None);
-        Some(NewEvent { event, deliveries: births, dedup, fingerprint })
+        Some(NewEvent { event, deliveries: new_deliveries, dedup, fingerprint })
     }
 }

@@ -64,20 +64,20 @@ impl Replayer {
     async fn work(&mut self) {
         let mut is_stale = true;
         loop {
-            let turn = if let Some(turn) = self.leader.try_lead() {
-                turn
+            let leadership = if let Some(leadership) = self.leader.try_lead() {
+                leadership
             } else {
                 is_stale = true;
                 self.leader.lead().await
             };
             if is_stale && let Err(error) = self.reload().await {
                 tracing::warn!(%error, "could not read the running replays");
-                drop(turn);
+                drop(leadership);
                 self.clock.idle_until(self.clock.now().plus(REPLAY_ERROR_PAUSE)).await;
                 continue;
             }
             let come_back = self.step().await;
-            drop(turn);
+            drop(leadership);
             is_stale = tokio::select! {
                 biased;
                 () = self.replays_changed.notified() => true,

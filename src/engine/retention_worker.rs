@@ -84,8 +84,8 @@ impl RetentionWorker {
     async fn work(&mut self) {
         loop {
             self.follow_contracts();
-            for place in 0..self.scans.len() {
-                while let Err(error) = self.scan(place).await {
+            for index in 0..self.scans.len() {
+                while let Err(error) = self.scan(index).await {
                     tracing::warn!(%error, "could not remove what has outlived its retention");
                     self.sleep(RETENTION_ERROR_PAUSE).await;
                 }
@@ -110,11 +110,11 @@ impl RetentionWorker {
     }
 
     /// Scans until it has caught up with its age.
-    async fn scan(&mut self, place: usize) -> Result<(), StoreError> {
+    async fn scan(&mut self, index: usize) -> Result<(), StoreError> {
         loop {
-            let turn = self.leader.lead().await;
+            let leadership = self.leader.lead().await;
             let now = self.clock.now();
-            let walk = &mut self.scans[place];
+            let walk = &mut self.scans[index];
             // A clock that was set back must not delay the scan until it is as late again.
             if walk.again_at.is_some_and(|at| at <= now) || walk.began_at > now {
                 *walk = RetentionScan::new(walk.age, now);
@@ -126,17 +126,17 @@ impl RetentionWorker {
             if search.to_id > search.after_id + 1 {
                 let overdue = self.store.overdue(search, self.config_cache.clone(), now).await?;
                 self.expire(overdue.ranges).await?;
-                let walk = &mut self.scans[place];
+                let walk = &mut self.scans[index];
                 walk.reached = if overdue.is_last { to_id - 1 } else { overdue.reached };
                 if !overdue.is_last {
                     let took = self.clock.now().since(now);
-                    drop(turn);
+                    drop(leadership);
                     self.sleep(took.max(STEP_PAUSE_MIN)).await;
                     continue;
                 }
             }
             let now = self.clock.now();
-            self.scans[place].mark_caught_up(now);
+            self.scans[index].mark_caught_up(now);
             return Ok(());
         }
     }

@@ -60,8 +60,8 @@ impl RetryAccelerator {
         let mut pause = PAGE_PAUSE;
         for page in std::mem::take(&mut self.under_way) {
             match self.store.advance_retries(page, self.clock.now()).await {
-                Ok(brought) => {
-                    let next = brought.next.map(|after| Page { after, ..page });
+                Ok(outcome) => {
+                    let next = outcome.next.map(|after| Page { after, ..page });
                     self.under_way.extend(next);
                 }
                 Err(StoreError::Unavailable(_) | StoreError::Overloaded) => {

@@ -45,13 +45,13 @@ impl Scheduler {
     pub(super) async fn run(mut self, stop: Shutdown) {
         loop {
             // Registered before the step, so that no notification is missed.
-            let bell = self.queues.refills.clone();
-            let rung = bell.notified();
+            let notify = self.queues.refills.clone();
+            let notified = notify.notified();
             let come_back = self.step().await;
             tokio::select! {
                 biased;
                 () = stop.graceful() => return,
-                () = rung => {}
+                () = notified => {}
                 () = self.clock.idle_until(come_back) => {}
             }
         }
@@ -65,32 +65,27 @@ impl Scheduler {
             self.recheck(now).await;
         }
         self.queues.unblock();
-        let wants = self.refill_requests(now);
-        let lanes: Vec<_> = wants.iter().map(|want| want.endpoint).collect();
-        if wants.is_empty() {
+        let requests = self.refill_requests(now);
+        let queues: Vec<_> = requests.iter().map(|request| request.endpoint).collect();
+        if requests.is_empty() {
             // Queues that are due and got no permits are set aside; going through many of them must not keep other tasks
             // waiting.
             tokio::task::yield_now().await;
             return self.queues.first_due().unwrap_or(self.recheck_at).min(self.recheck_at);
         }
-        match self.store.lease_due(wants, now).await {
+        match self.store.lease_due(requests, now).await {
             Ok(refilled) => {
                 for LeaseResult {
                     endpoint,
                     has_no_oldest: has_none,
                     has_more_fresh,
-                    has_more_manual: has_more_by_hand,
+                    has_more_manual,
                     next_due,
                 } in refilled
                 {
                     self.finish_refill(
                         endpoint,
-                        RefillOutcome {
-                            has_none,
-                            has_more_fresh,
-                            has_more_manual: has_more_by_hand,
-                            next_due,
-                        },
+                        RefillOutcome { has_none, has_more_fresh, has_more_manual, next_due },
                         now,
                     );
                 }
@@ -100,14 +95,14 @@ impl Scheduler {
                 tracing::warn!(%error, "could not fetch what is due");
                 let again = now.plus(REFILL_ERROR_PAUSE);
                 // The result is unknown: everything that was requested may still be there.
-                let brought = RefillOutcome {
+                let outcome = RefillOutcome {
                     has_none: true,
                     has_more_fresh: true,
                     has_more_manual: true,
                     next_due: Some(again),
                 };
-                for endpoint in lanes {
-                    self.finish_refill(endpoint, brought, now);
+                for endpoint in queues {
+                    self.finish_refill(endpoint, outcome, now);
                 }
                 again
             }
@@ -116,48 +111,49 @@ impl Scheduler {
 
     fn refill_requests(&self, now: Timestamp) -> Vec<LeaseRequest> {
         let mut seen = HashSet::new();
-        let mut wants = Vec::new();
-        for lane in self.queues.take_due(now, QUEUES_PER_STEP) {
-            if !seen.insert(lane.endpoint) {
+        let mut requests = Vec::new();
+        for queue in self.queues.take_due(now, QUEUES_PER_STEP) {
+            if !seen.insert(queue.endpoint) {
                 continue;
             }
-            match lane.begin_refill(PERMITS_PER_QUEUE, now) {
-                RefillDecision::Blocked => self.queues.block(lane),
+            match queue.begin_refill(PERMITS_PER_QUEUE, now) {
+                RefillDecision::Blocked => self.queues.block(queue),
                 RefillDecision::NotBefore(until) => {
                     if let Some(until) = until {
-                        self.queues.put_due(&lane, until);
+                        self.queues.put_due(&queue, until);
                     }
                 }
                 RefillDecision::Refill(RefillPermits {
-                    overdue: hands,
+                    overdue: permits,
                     is_probe,
                     fresh,
-                    manual: by_hand,
+                    manual,
                     backlog_until,
                 }) => {
-                    let (endpoint, bytes_max) = (lane.endpoint, self.queues.bytes_free() / QUEUES_PER_STEP);
+                    let (endpoint, bytes_max) = (queue.endpoint, self.queues.bytes_free() / QUEUES_PER_STEP);
                     let contract = self.config_cache.endpoint(endpoint).map(|found| found.contract.clone());
-                    wants.push(LeaseRequest {
+                    requests.push(LeaseRequest {
                         endpoint,
-                        permits: hands,
+                        permits,
                         is_probe,
                         backlog_until,
                         fresh_permits: fresh,
-                        manual_permits: by_hand,
+                        manual_permits: manual,
                         bytes_max,
                         contract,
                     });
                 }
             }
         }
-        wants
+        requests
     }
 
-    fn finish_refill(&self, endpoint: EndpointId, brought: RefillOutcome, now: Timestamp) {
-        let lane = self.queues.queue(endpoint);
-        let is_met = !self.queues.node_state().is_single_node() && is_leased_elsewhere(brought, now);
-        if let Some(due) = lane.finish_refill(brought, now) {
-            self.queues.put_due(&lane, if is_met { due.max(now.plus(REFILL_CONTENTION_PAUSE)) } else { due });
+    fn finish_refill(&self, endpoint: EndpointId, outcome: RefillOutcome, now: Timestamp) {
+        let queue = self.queues.queue(endpoint);
+        let is_met = !self.queues.node_state().is_single_node() && is_leased_elsewhere(outcome, now);
+        if let Some(due) = queue.finish_refill(outcome, now) {
+            self.queues
+                .put_due(&queue, if is_met { due.max(now.plus(REFILL_CONTENTION_PAUSE)) } else { due });
         }
     }
 
@@ -185,9 +181,9 @@ impl Scheduler {
 }
 
 /// Whether a delivery is due, and none came.
-fn is_leased_elsewhere(brought: RefillOutcome, now: Timestamp) -> bool {
-    let RefillOutcome { has_none, has_more_fresh, has_more_manual: has_more_by_hand, next_due } = brought;
-    has_none && !has_more_fresh && !has_more_by_hand && next_due.is_some_and(|due| due <= now)
+fn is_leased_elsewhere(outcome: RefillOutcome, now: Timestamp) -> bool {
+    let RefillOutcome { has_none, has_more_fresh, has_more_manual, next_due } = outcome;
+    has_none && !has_more_fresh && !has_more_manual && next_due.is_some_and(|due| due <= now)
 }
 
 #[cfg(test)]

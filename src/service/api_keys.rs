@@ -7,11 +7,10 @@ use super::{
 };
 use crate::domain::{
     api_key::{ApiKey, KeyHash, SETTINGS_KEY_ID, Scope},
-    audit::{AuditAction, AuditEntry},
+    audit::{AuditAction, AuditDetail, AuditEntry},
     id::{AppId, KeyId},
     time::Timestamp,
 };
-use serde_json::json;
 
 pub(super) const KEY_PREFIX: &str = "phk_";
 /// 5 random bits each: 260 bits.
@@ -79,7 +78,7 @@ impl Service {
             revoked_at: None,
             theme: None,
         };
-        let detail = Some(json!({ "scope": scope.name() }));
+        let detail = Some(AuditDetail::of_scope(scope.name()));
         let entry =
             self.audit_entry(caller, scope.app(), AuditAction::KeyCreated, key.id.to_string(), detail);
         self.store.add_key(key.clone(), Some(entry)).await?;

@@ -1,7 +1,7 @@
 //! Apps: created, listed, changed and deleted by the operator.
 
 use super::{
-    Caller, Error, Patch, Service, audit,
+    Caller, Error, Patch, Service,
     contracts::DEFAULT_CONTRACT,
     endpoint_loader::ContractChange,
     paging::{Cursor, Page, page_by_id},
@@ -9,7 +9,7 @@ use super::{
 use crate::{
     domain::{
         app::{App, AppRules, AppSettings},
-        audit::{AuditAction, changed_fields},
+        audit::{AuditAction, AuditDetail, changed_fields},
         email_address::{EMAIL_ADDRESS_FORM, is_email_address},
         id::{AppId, EXTERNAL_ID_FORM, EventId, is_external_id},
         quota::Quota,
@@ -146,8 +146,13 @@ impl Service {
         if let Some(follow) = follow {
             self.check_affected_endpoints(&app, &entry, follow)?;
         }
-        let noted =
-            self.audit_entry_in(caller, &app, AuditAction::AppChanged, &app.uid, audit::fields(&changed));
+        let noted = self.audit_entry_in(
+            caller,
+            &app,
+            AuditAction::AppChanged,
+            &app.uid,
+            AuditDetail::of_fields(&changed),
+        );
         if !self.store.change_app(app.clone(), Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }

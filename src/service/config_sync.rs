@@ -24,11 +24,11 @@ const OTHER_NODES_POLL_INTERVAL: Duration = Duration::from_secs(5);
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 impl Service {
-    /// Runs until dropped; a notification on `bell` means that there are new changes. Not used in single-node mode.
+    /// Runs until dropped; a notification on `notify` means that there are new changes. Not used in single-node mode.
     pub async fn sync_config(&self, notify: &Notify) {
         loop {
             // Registered before the read, so that no notification is missed.
-            let rung = notify.notified();
+            let notified = notify.notified();
             let pause = match self.catch_up().await {
                 Ok(()) => CHANGES_POLL_INTERVAL,
                 Err(error) => {
@@ -38,7 +38,7 @@ impl Service {
             };
             tokio::select! {
                 biased;
-                () = rung => {}
+                () = notified => {}
                 () = self.clock.sleep_for(pause) => {}
             }
         }

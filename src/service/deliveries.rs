@@ -83,9 +83,9 @@ impl Service {
         let filter = DeliveryListFilter { states, endpoint, event, event_type, from, to };
         let page = if by_due {
             let all = entry.endpoints();
-            let lanes = all.iter().map(|one| one.id()).filter(|id| endpoint.is_none_or(|only| only == *id));
-            let lanes = lanes.collect();
-            let mut page = self.store.queue(lanes, after, limit).await?;
+            let queues = all.iter().map(|one| one.id()).filter(|id| endpoint.is_none_or(|only| only == *id));
+            let queues = queues.collect();
+            let mut page = self.store.queue(queues, after, limit).await?;
             page.rows.retain(|listed| matches_filter(&filter, listed));
             page
         } else {

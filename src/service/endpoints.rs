@@ -19,7 +19,7 @@ use crate::{
         ordering::{OnDead, OrderingMode},
         rate_limit::RateLimit,
         replay::Replay,
-        signer::Signer,
+        signing_keys::SigningKeys,
         time::Timestamp,
     },
     store::config::Inserted,
@@ -304,8 +304,9 @@ impl Service {
         }
         if !patch.tls.is_absent() {
             require_admin_for(caller, "tls", TLS_NEEDS_ADMIN)?;
-            let sealed = patch.tls.value().map(|tls| self.encrypt_tls(app, record, tls, now)).transpose()?;
-            record.encrypted_tls = sealed;
+            let encrypted =
+                patch.tls.value().map(|tls| self.encrypt_tls(app, record, tls, now)).transpose()?;
+            record.encrypted_tls = encrypted;
         }
         Ok(())
     }
@@ -333,8 +334,8 @@ impl Service {
         patch.contract.apply(&mut settings.contract);
         if !patch.overrides.is_absent() {
             let (name, layers) = (Self::contract_name(app, settings), Self::layers(app, settings));
-            let asked = patch.overrides.value().cloned();
-            settings.overrides = self.contracts.allowed_overrides(name, layers, asked, caller)?;
+            let requested = patch.overrides.value().cloned();
+            settings.overrides = self.contracts.allowed_overrides(name, layers, requested, caller)?;
         }
         patch.payload_version.apply(&mut settings.payload_version);
         patch.max_in_flight.apply(&mut settings.max_in_flight);
@@ -359,7 +360,7 @@ impl Service {
             self.check_health_url(settings, &contract)?;
         }
         if hash != endpoint.contract_hash {
-            Signer::prepare_usable(&contract, &endpoint.secrets)
+            SigningKeys::prepare_usable(&contract, &endpoint.secrets)
                 .map_err(|error| Error::field("contract", error))?;
         }
         match patch.headers {

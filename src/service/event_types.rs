@@ -2,12 +2,12 @@
 //! its functions has run on the type's sample.
 
 use super::{
-    Caller, Error, Service, audit,
+    Caller, Error, Service,
     function_pool::function_clock,
     paging::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
-    audit::{AuditAction, changed_fields},
+    audit::{AuditAction, AuditDetail, changed_fields},
     event_type::{
         ConversionError, EventType, EventTypeDocument, EventTypeRecord, ONLY_VERSION, PayloadVersion,
         PinnedVersion, VersionDocument,
@@ -15,7 +15,6 @@ use crate::domain::{
     field_error::FieldError,
     id::EventTypeId,
 };
-use serde_json::Value;
 use std::sync::Arc;
 
 const EVENT_TYPES_MAX: usize = 2000;
@@ -51,13 +50,13 @@ impl CompiledType {
         changed_fields(&known.record.document, &self.event_type.record.document)
     }
 
-    fn audit_change(&self) -> (AuditAction, Option<Value>) {
+    fn audit_change(&self) -> (AuditAction, Option<AuditDetail>) {
         let Some(known) = &self.known else { return (AuditAction::EventTypeCreated, None) };
         let fields = self.changed(known);
         match (fields.as_slice(), self.event_type.archived_at()) {
             ([only], Some(_)) if only == ARCHIVED_AT => (AuditAction::EventTypeArchived, None),
             ([only], None) if only == ARCHIVED_AT => (AuditAction::EventTypeUnarchived, None),
-            (fields, _) => (AuditAction::EventTypeChanged, audit::fields(fields)),
+            (fields, _) => (AuditAction::EventTypeChanged, AuditDetail::of_fields(fields)),
         }
     }
 }

@@ -29,14 +29,15 @@ impl Service {
             Some(off) => ("disabled", off.at),
             None => (health.state().name(), health.state_since().unwrap_or(endpoint.record.created_at)),
         };
-        let off_at = report.clock.filter(|_| endpoint.record.disabled.is_none()).and_then(|(clock, at)| {
-            health.disables_in(&endpoint.contract.health, clock).map(|left| at.plus(left))
-        });
+        let disables_at =
+            report.clock.filter(|_| endpoint.record.disabled.is_none()).and_then(|(clock, at)| {
+                health.disables_in(&endpoint.contract.health, clock).map(|left| at.plus(left))
+            });
         Ok(EndpointHealth {
             state,
             since,
             health,
-            disables_at: off_at,
+            disables_at,
             last_success_at: report.last_success_at,
             windows: [("1h", report.hour), ("24h", report.day), ("72h", report.three_days)],
         })

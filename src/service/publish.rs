@@ -156,8 +156,8 @@ impl Service {
         let endpoint = Self::endpoint_of(entry, uid)?;
         let (app, now) = (entry.app(), self.clock.now());
         let data = serde_json::json!({ "test": true, "endpoint_id": endpoint.record.uid }).to_string();
-        let hand = self.permits.take_for_test(endpoint.id(), data.len());
-        if hand.is_none() && !self.permits.is_owned_elsewhere(endpoint.id()) {
+        let permit = self.permits.take_for_test(endpoint.id(), data.len());
+        if permit.is_none() && !self.permits.is_owned_elsewhere(endpoint.id()) {
             return Err(StoreError::Overloaded.into());
         }
         let id = self.take_ids(now, 2);
@@ -174,11 +174,15 @@ impl Service {
             has_no_subscribers: false,
             body_cache: BodyCache::default(),
         });
-        let birth = new_delivery(&event, id + 1, &endpoint, now, hand);
-        let test = birth.delivery.id;
+        let new_delivery = new_delivery(&event, id + 1, &endpoint, now, permit);
+        let test = new_delivery.delivery.id;
         let deliveries = vec![(test, EndpointUid::LoadedCounts(endpoint))];
-        let new =
-            NewEvent { event, deliveries: vec![birth], dedup: Vec::new(), fingerprint: Fingerprint([0; 16]) };
+        let new = NewEvent {
+            event,
+            deliveries: vec![new_delivery],
+            dedup: Vec::new(),
+            fingerprint: Fingerprint([0; 16]),
+        };
         self.store_event(&app, PreparedEvent { new_event: new, deliveries }, begun).await.map(|_| test)
     }
 

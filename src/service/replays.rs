@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     domain::{
-        audit::{AuditAction, AuditEntry},
+        audit::{AuditAction, AuditDetail, AuditEntry},
         config_cache::CachedApp,
         contract::PublishedWhileDisabled,
         delivery::DeliveryState,
@@ -18,7 +18,6 @@ use crate::{
     },
     store::replays::{ReplayChanged, SourceSearch},
 };
-use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
 const REPLAY_RATE_DEFAULT: u32 = 100;
@@ -132,7 +131,7 @@ impl Service {
         mut replay: Replay,
     ) -> Result<(Replay, AuditEntry), Error> {
         replay.total = self.count_sources(&replay).await?;
-        let detail = Some(json!({ "kind": replay.selection.kind(), "total": replay.total }));
+        let detail = Some(AuditDetail::of_replay(replay.selection.kind(), replay.total));
         let noted = self.audit_entry_in(
             caller,
             &entry.app(),
@@ -175,10 +174,10 @@ impl Service {
         let made_from = missed.since.as_millis() - DELIVERY_LIFETIME_MAX.as_millis() as i64;
         let ended = NewReplay { from: Some(Timestamp::from_millis(made_from.max(0))), ..new.clone() };
         let mut replays = vec![self.build_replay(entry, deliveries, &ended)?];
-        if let (Some(off_at), PublishedWhileDisabled::None) =
+        if let (Some(disables_at), PublishedWhileDisabled::None) =
             (missed.disabled_at, endpoint.contract.off.published)
         {
-            let published = NewReplay { from: Some(off_at), ..new };
+            let published = NewReplay { from: Some(disables_at), ..new };
             replays.push(self.backfill_of(entry, &endpoint.record.uid, &published)?);
         }
         // Until the endpoint is enabled, more may be cancelled or published without a delivery. Delivered ones are not sent

@@ -134,8 +134,8 @@ impl Service {
     }
 
     async fn oldest_overdue(&self) -> Result<Option<OldestOverdue>, Error> {
-        let (lanes, now) = (self.store.find_queues().await?, self.clock.now());
-        let overdue = lanes.into_iter().filter(|(_, due)| *due <= now);
+        let (queues, now) = (self.store.find_queues().await?, self.clock.now());
+        let overdue = queues.into_iter().filter(|(_, due)| *due <= now);
         let known = overdue.filter_map(|(endpoint, due)| {
             let endpoint =
                 self.config_cache.endpoint(endpoint).filter(|found| found.record.disabled.is_none())?;
@@ -151,16 +151,18 @@ impl Service {
     }
 
     fn encryption(&self) -> EncryptionStatus {
-        let mut sealed: Vec<(String, u64)> = self.keyring.ids().map(|id| (id.to_owned(), 0)).collect();
+        let mut encrypted: Vec<(String, u64)> = self.keyring.ids().map(|id| (id.to_owned(), 0)).collect();
         self.each_endpoint(|endpoint| {
-            for key in
-                endpoint.record.encrypted_parts().filter_map(|sealed| self.keyring.key_id_of(sealed).ok())
+            for key in endpoint
+                .record
+                .encrypted_parts()
+                .filter_map(|encrypted| self.keyring.key_id_of(encrypted).ok())
             {
-                if let Some((_, count)) = sealed.iter_mut().find(|(id, _)| id == key) {
+                if let Some((_, count)) = encrypted.iter_mut().find(|(id, _)| id == key) {
                     *count += 1;
                 }
             }
         });
-        EncryptionStatus { key: self.keyring.primary_id().to_owned(), secrets_by_key: sealed }
+        EncryptionStatus { key: self.keyring.primary_id().to_owned(), secrets_by_key: encrypted }
     }
 }

@@ -80,7 +80,7 @@ pub struct LeaseRequest {
     pub permits: Vec<Permit>,
     /// Leases a probe: where nothing is due, the first that waits for its next attempt, as an extra one.
     pub is_probe: bool,
-    /// While a backlog drains: `hands` take what is due until this, and `fresh` what is due after it.
+    /// While a backlog drains: `permits` take what is due until this, and `fresh_permits` what is due after it.
     pub backlog_until: Option<Timestamp>,
     pub fresh_permits: Vec<Permit>,
     /// Permits for manual deliveries that are due, before `backlog_until` or after it.
@@ -98,7 +98,7 @@ impl LeaseRequest {
         [&self.permits, &self.fresh_permits, &self.manual_permits]
             .into_iter()
             .flatten()
-            .all(|hand| hand.is_valid_for(epoch))
+            .all(|permit| permit.is_valid_for(epoch))
     }
 }
 

@@ -73,7 +73,7 @@ impl Store {
         let reply = self.backend.write_then(
             move |tx| health::evaluate_health(tx, &candidates, now),
             |changes, after| {
-                after.switched_off.extend(changes.disabled.iter().cloned());
+                after.disabled.extend(changes.disabled.iter().cloned());
                 after.publish(
                     changes.changed.iter().map(|(app, endpoint)| LiveUpdate::endpoint(*app, *endpoint)),
                 );

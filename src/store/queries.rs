@@ -95,8 +95,8 @@ pub struct Owner(pub Option<AppId>);
 
 impl Store {
     /// Finds an event by the producer's id, or else by the product's own.
-    pub fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<Option<Event>> {
-        self.backend.read(move |connection| queries::find_event(connection, app, &given_id, own))
+    pub fn find_event(&self, app: AppId, external_id: String, own: Option<EventId>) -> Reply<Option<Event>> {
+        self.backend.read(move |connection| queries::find_event(connection, app, &external_id, own))
     }
 
     /// Returns the answer that accepting an event under these keys would get, without accepting it: `New` if nothing is

@@ -34,15 +34,17 @@ pub struct SourceSearch {
 
 impl SourceSearch {
     /// Search for the remaining sources of a replay.
-    pub fn of(replay: &Replay, directory: &ConfigCache) -> Self {
+    pub fn of(replay: &Replay, config_cache: &ConfigCache) -> Self {
         let subscriber = match &replay.selection {
             ReplaySelection::Deliveries(_) => None,
-            ReplaySelection::Backfill(_) => replay.selection.endpoint().and_then(|id| directory.endpoint(id)),
+            ReplaySelection::Backfill(_) => {
+                replay.selection.endpoint().and_then(|id| config_cache.endpoint(id))
+            }
         };
         Self {
             app: replay.app,
             selection: replay.selection.clone(),
-            endpoints: directory
+            endpoints: config_cache
                 .app_by_id(replay.app)
                 .map(|entry| entry.endpoints().iter().map(|endpoint| endpoint.id()).collect())
                 .unwrap_or_default(),

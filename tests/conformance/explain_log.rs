@@ -174,7 +174,7 @@ impl OperationPlans {
     }
 }
 
-/// The plans of the operations on a stage, in order.
+/// The plans of the operations on a fixture, in order.
 pub(crate) struct PlanLog<'a> {
     pub(crate) server: &'a ExplainServer,
     written: u64,

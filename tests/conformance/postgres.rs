@@ -202,8 +202,8 @@ fn a_store_that_was_taken_over_closes_the_send_gate() {
     let database = Database::new();
     let store = Arc::new(database.open().unwrap());
     // The node counts as alone here, so only the store can close the gate: it must, as no result could be recorded.
-    let (tenure, clock) = (Arc::new(NodeLease::single_node()), Arc::new(SystemClock));
-    let gate = NodeSendGate { node_state: tenure, clock, store: store.clone() };
+    let (node_state, clock) = (Arc::new(NodeLease::single_node()), Arc::new(SystemClock));
+    let gate = NodeSendGate { node_state, clock, store: store.clone() };
     assert!(store.can_record() && gate.is_open());
     database.run("UPDATE posthaste.nodes SET dead = 1");
     wait_until("it notices", || !store.can_record());
@@ -368,17 +368,17 @@ impl Backend for Wired {
 fn a_refill_reads_only_the_bodies_that_it_keeps() {
     let wire = Arc::new(DatabaseProxy::new(&SERVER.folder));
     block_on(async {
-        let mut stage = Fixture::new(Box::new(Wired(Database::new(), wire.clone()))).await;
+        let mut fixture = Fixture::new(Box::new(Wired(Database::new(), wire.clone()))).await;
         for _ in 0..20 {
-            let mut new = stage.one_event();
+            let mut new = fixture.one_event();
             Arc::get_mut(&mut new.event).unwrap().data = vec![b'1'; 100_000].into();
-            stage.publish(new).await;
+            fixture.publish(new).await;
         }
         let before = wire.answered_bytes();
-        let want = LeaseRequest { bytes_max: 250_000, ..stage.refill_request(stage.endpoint, 20) };
-        stage.store().lease_due(vec![want], after(1)).await.unwrap();
-        stage.wait_until_idle().await;
-        assert_eq!(stage.recorder.take_leased().len(), 2);
+        let request = LeaseRequest { bytes_max: 250_000, ..fixture.refill_request(fixture.endpoint, 20) };
+        fixture.store().lease_due(vec![request], after(1)).await.unwrap();
+        fixture.wait_until_idle().await;
+        assert_eq!(fixture.recorder.take_leased().len(), 2);
         let read = wire.answered_bytes() - before;
         assert!((200_000..300_000).contains(&read), "{read}");
     });

@@ -67,9 +67,9 @@ impl Gate {
 /// The recorded calls of the store, in order.
 #[derive(Default)]
 pub(crate) struct RecordingListener {
-    carried: Mutex<Vec<LeasedDelivery>>,
+    leased: Mutex<Vec<LeasedDelivery>>,
     waiting: Mutex<Vec<(EndpointId, Timestamp)>>,
-    switched_off: Mutex<Vec<(EndpointId, Disabled, u32)>>,
+    disabled: Mutex<Vec<(EndpointId, Disabled, u32)>>,
     inspections_wait: AtomicUsize,
     notices_wait: AtomicUsize,
     replays_wait: AtomicUsize,
@@ -84,13 +84,12 @@ impl RecordingListener {
     pub(crate) fn observers(self: &Arc<Self>) -> CommitObservers {
         CommitObservers { engine: self.clone(), live_updates: self.clone(), watch: self.clone() }
     }
-
     pub(crate) fn take_live_updates(&self) -> Vec<LiveUpdate> {
         std::mem::take(&mut self.live_updates.lock().unwrap())
     }
 
     pub(crate) fn take_leased(&self) -> Vec<LeasedDelivery> {
-        std::mem::take(&mut self.carried.lock().unwrap())
+        std::mem::take(&mut self.leased.lock().unwrap())
     }
 
     pub(crate) fn take_waiting(&self) -> Vec<(EndpointId, Timestamp)> {
@@ -116,13 +115,13 @@ impl RecordingListener {
     }
 
     pub(crate) fn take_disabled(&self) -> Vec<(EndpointId, Disabled, u32)> {
-        std::mem::take(&mut self.switched_off.lock().unwrap())
+        std::mem::take(&mut self.disabled.lock().unwrap())
     }
 }
 
 impl CommitListener for RecordingListener {
-    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
-        self.carried.lock().unwrap().extend(carried);
+    fn deliveries_leased(&self, leased: Vec<LeasedDelivery>) {
+        self.leased.lock().unwrap().extend(leased);
         self.gate.pass();
     }
 
@@ -132,7 +131,7 @@ impl CommitListener for RecordingListener {
     }
 
     fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
-        self.switched_off.lock().unwrap().push((endpoint, off, revision));
+        self.disabled.lock().unwrap().push((endpoint, off, revision));
     }
 
     fn inspection_waiting(&self) {

@@ -25,9 +25,9 @@ const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 pub(crate) struct NodeBuilder {
     pub(crate) store: Store,
-    pub(crate) directory: Arc<ConfigCache>,
-    pub(crate) tenure: Arc<NodeLease>,
-    pub(crate) lanes: Arc<EndpointQueues>,
+    pub(crate) config_cache: Arc<ConfigCache>,
+    pub(crate) node_state: Arc<NodeLease>,
+    pub(crate) queues: Arc<EndpointQueues>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<SeededEntropy>,
     pub(crate) ids: IdGenerator,
@@ -36,7 +36,7 @@ pub(crate) struct NodeBuilder {
 /// Further parts that an engine needs.
 pub(crate) struct EngineParts {
     pub(crate) store: Store,
-    pub(crate) carrier: Arc<dyn HttpSender>,
+    pub(crate) http_sender: Arc<dyn HttpSender>,
     pub(crate) grace: Duration,
     pub(crate) rounds: Intervals,
 }
@@ -44,10 +44,10 @@ pub(crate) struct EngineParts {
 impl NodeBuilder {
     pub(crate) fn service(&self) -> Service {
         Service::new(ServiceDeps {
-            config_cache: self.directory.clone(),
+            config_cache: self.config_cache.clone(),
             store: self.store.clone(),
-            node_state: self.tenure.clone(),
-            permits: self.lanes.clone(),
+            node_state: self.node_state.clone(),
+            permits: self.queues.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             ids: self.ids.clone(),
@@ -64,12 +64,12 @@ impl NodeBuilder {
 
     pub(crate) fn engine(&self, events: QueueEvents, tools: EngineParts) -> Engine {
         Engine {
-            queues: self.lanes.clone(),
+            queues: self.queues.clone(),
             queue_events: events,
             delivery_worker: DeliveryWorker {
-                config_cache: self.directory.clone(),
+                config_cache: self.config_cache.clone(),
                 store: tools.store,
-                http_sender: tools.carrier,
+                http_sender: tools.http_sender,
                 clock: self.clock.clone(),
                 entropy: self.entropy.clone(),
                 metrics: Arc::new(Metrics::default()),
@@ -91,7 +91,6 @@ impl NodeBuilder {
 pub(crate) fn observers(engine: Arc<dyn CommitListener>) -> CommitObservers {
     CommitObservers { engine, live_updates: Arc::new(Unwatched), watch: Arc::new(Unwatched) }
 }
-
 struct Unwatched;
 
 impl UpdateSink for Unwatched {

@@ -48,7 +48,7 @@ pub(crate) enum Sabotage {
     /// The success of a first attempt is not believed: there will be a second.
     ForgetSuccess,
     /// The first failure switches its endpoint off.
-    SwitchHastily,
+    ApplyHastily,
     /// No failure counts for an endpoint's health.
     ForgetFailures,
     /// A replay makes each of its deliveries twice.
@@ -144,7 +144,7 @@ impl Sabotage {
     pub(crate) fn prepare(&self, disk: &Connection) {
         let Self::TakeTwice = self else { return };
         disk.execute_batch(
-            "CREATE TABLE IF NOT EXISTS taken_twice AS SELECT * FROM deliveries LIMIT 0;
+            "CREATE TABLE IF NOT EXISTS taken_twice AS SELECT * FROM deliveries WHERE false;
              CREATE TRIGGER IF NOT EXISTS take_twice AFTER INSERT ON deliveries WHEN new.replay_of IS NOT NULL BEGIN
                  DELETE FROM taken_twice;
                  INSERT INTO taken_twice SELECT * FROM deliveries WHERE id = new.id;
@@ -193,7 +193,7 @@ impl Sabotage {
                     result.verdict = Verdict::RetryUncounted { due: result.ended_at };
                 }
             }),
-            Self::SwitchHastily => Box::new(disable_hastily),
+            Self::ApplyHastily => Box::new(disable_hastily),
             Self::ForgetFailures => Box::new(|result| {
                 result.health_sample.take_if(|_| result.verdict != Verdict::Delivered);
             }),
@@ -215,17 +215,17 @@ impl Sabotage {
         }
     }
 
-    pub(crate) fn carrier(&self, line: Arc<FakeHttpSender>) -> Arc<dyn HttpSender> {
+    pub(crate) fn http_sender(&self, http_sender: Arc<FakeHttpSender>) -> Arc<dyn HttpSender> {
         match self {
-            Self::PostTwice => Arc::new(DoublingSender(line)),
-            _ => line,
+            Self::PostTwice => Arc::new(DoublingSender(http_sender)),
+            _ => http_sender,
         }
     }
 
-    pub(crate) fn handover(&self, lanes: Arc<EndpointQueues>) -> Arc<dyn CommitListener> {
+    pub(crate) fn commit_listener(&self, queues: Arc<EndpointQueues>) -> Arc<dyn CommitListener> {
         match self {
-            Self::LoseHints => Arc::new(SilentListener(lanes)),
-            _ => lanes,
+            Self::LoseHints => Arc::new(SilentListener(queues)),
+            _ => queues,
         }
     }
 }
@@ -248,8 +248,8 @@ impl HttpSender for DoublingSender {
 struct SilentListener(Arc<EndpointQueues>);
 
 impl CommitListener for SilentListener {
-    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
-        self.0.deliveries_leased(carried);
+    fn deliveries_leased(&self, leased: Vec<LeasedDelivery>) {
+        self.0.deliveries_leased(leased);
     }
 
     fn delivery_waiting(&self, _: EndpointId, _: Timestamp) {}

@@ -22,9 +22,11 @@ use posthaste::{
 };
 use std::{sync::Arc, time::Duration};
 
-const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+/// The second is that of stores of commit 80468f2 (`upgrade`).
+const ENCRYPTION_KEYS: &str =
+    "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=, k1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
-pub(crate) const LIMITS: EngineLimits = EngineLimits {
+pub(crate) const ENGINE_LIMITS: EngineLimits = EngineLimits {
     deliveries_in_flight_max: 1000,
     bytes_max: 1 << 20,
     in_flight_per_endpoint: 1000,
@@ -36,7 +38,6 @@ pub(crate) const QUEUE: QueueLimits = QueueLimits { events_max: 1000, bytes_max:
 pub(crate) fn observers(engine: Arc<dyn CommitListener>) -> CommitObservers {
     CommitObservers { engine, live_updates: Arc::new(Unwatched), watch: Arc::new(Unwatched) }
 }
-
 struct Unwatched;
 
 impl UpdateSink for Unwatched {
@@ -64,17 +65,17 @@ pub(crate) struct NodeBuilder {
 }
 
 impl NodeBuilder {
-    pub(crate) fn service(&self, hands: Arc<dyn Permits>) -> Arc<Service> {
+    pub(crate) fn service(&self, permits: Arc<dyn Permits>) -> Arc<Service> {
         Arc::new(Service::new(ServiceDeps {
             config_cache: self.config_cache.clone(),
             store: self.store.clone(),
             node_state: self.node_state.clone(),
-            permits: hands,
+            permits,
             clock: self.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(1)),
             ids: self.ids.clone(),
             contracts: Contract::builtin().unwrap(),
-            keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
+            keyring: Keyring::parse(ENCRYPTION_KEYS).unwrap(),
             addresses: AddressPolicy::default(),
             limits: ServiceLimits::default(),
             node_info: NodeInfo::default(),
@@ -87,18 +88,18 @@ impl NodeBuilder {
     /// Builds an engine with long intervals, as weeks may pass. It sends no mails.
     pub(crate) fn engine(
         self,
-        lanes: Arc<EndpointQueues>,
+        queues: Arc<EndpointQueues>,
         events: QueueEvents,
-        carrier: Arc<dyn HttpSender>,
+        http_sender: Arc<dyn HttpSender>,
     ) -> Engine {
         let long = Duration::from_hours(24);
         Engine {
-            queues: lanes,
+            queues,
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache: self.config_cache,
                 store: self.store,
-                http_sender: carrier,
+                http_sender,
                 clock: self.clock,
                 entropy: Arc::new(SeededEntropy::new(1)),
                 metrics: Arc::new(Metrics::default()),

@@ -118,7 +118,7 @@ pub enum ResponseMeaning {
 pub struct ResponseRules {
     pub success: Vec<StatusPattern>,
     pub never: Vec<StatusPattern>,
-    pub switch_off: Vec<StatusPattern>,
+    pub disable: Vec<StatusPattern>,
     /// Statuses after which people are advised to rotate the secret.
     pub advise_rotation: Vec<StatusPattern>,
 }
@@ -143,7 +143,7 @@ impl ResponseRules {
     fn find(&self, statuses: StatusPattern) -> Option<ResponseMeaning> {
         let lists = [
             (&self.success, ResponseMeaning::Success),
-            (&self.switch_off, ResponseMeaning::DisableEndpoint),
+            (&self.disable, ResponseMeaning::DisableEndpoint),
             (&self.never, ResponseMeaning::Never),
         ];
         lists.into_iter().find(|(list, _)| list.contains(&statuses)).map(|(_, answer)| answer)

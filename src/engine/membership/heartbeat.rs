@@ -104,7 +104,7 @@ impl<'a> HeartbeatTask<'a> {
                 if number > self.newest_answered {
                     self.newest_answered = number;
                     shared.extend_lease(at.plus(LEASE_USED));
-                    shared.heard.send_replace(Some(Arc::new(HeartbeatReply { view, shard_moves: moves })));
+                    shared.reply.send_replace(Some(Arc::new(HeartbeatReply { view, shard_moves: moves })));
                 }
                 return Ok(());
             }

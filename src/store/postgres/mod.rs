@@ -59,7 +59,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
     time::Duration,
 };
-use writer::SqliteCommitLoop;
+use writer::PostgresCommitLoop;
 use writer_lease::WriterLease;
 
 /// Backend on one database.
@@ -90,14 +90,14 @@ struct OpenedNode {
 }
 
 fn join_node(server: &Arc<Server>, observers: CommitObservers) -> Result<OpenedNode, PostgresOpenError> {
-    let pulse = Arc::new(WriterLease::new(observers.watch));
-    let (session, seat) = open::open(server, &pulse)?;
-    let place = Arc::new(NodeHandle::new(server.clone(), seat, pulse));
-    let heart = HeartbeatHandle::start(server.clone(), place.clone(), observers.engine);
-    let (heart, ringer) = heart.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
-    Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer })
+    let writer_lease = Arc::new(WriterLease::new(observers.watch));
+    let (session, writer_id) = open::open(server, &writer_lease)?;
+    let node = Arc::new(NodeHandle::new(server.clone(), writer_id, writer_lease));
+    let heartbeat = HeartbeatHandle::start(server.clone(), node.clone(), observers.engine);
+    let (heartbeat, notify_sender) =
+        heartbeat.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
+    Ok(OpenedNode { session, node, heartbeat, notify_sender })
 }
-
 /// Connects, migrates the schema, joins the cluster and starts the writer. Waits for an unreachable server. Refuses a
 /// database that could lose what it confirmed, or that a newer version prepared, without touching it. Blocks until all of
 /// that is done.
@@ -110,13 +110,19 @@ pub fn open(
     let server = Arc::new(Server::at(address)?);
     let (opened, is_open) = mpsc::channel();
     // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
-    let (to_write, told) = (server.clone(), observers.clone());
-    let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, told.clone()) {
-        Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer }) => {
-            let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
-            let writer =
-                SqliteCommitLoop::new(to_write, session, place, queue.clone(), ringer, told.engine.clone());
-            GroupCommit::new(writer, queue, told).run(window);
+    let (to_write, to_notify) = (server.clone(), observers.clone());
+    let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, to_notify.clone()) {
+        Ok(OpenedNode { session, node, heartbeat, notify_sender }) => {
+            let _ = opened.send(Ok((node.clone(), heartbeat, notify_sender.clone())));
+            let writer = PostgresCommitLoop::new(
+                to_write,
+                session,
+                node,
+                queue.clone(),
+                notify_sender,
+                to_notify.engine.clone(),
+            );
+            GroupCommit::new(writer, queue, to_notify).run(window);
         }
         Err(error) => {
             let _ = opened.send(Err(error));
@@ -125,20 +131,12 @@ pub fn open(
     let not_prepared = |why: String| PostgresOpenError::NotPrepared(why);
     let (queue, thread) =
         WriterThread::start(limits, write).map_err(|error| not_prepared(error.to_string()))?;
-    let (place, heart, ringer) =
+    let (node, heartbeat, notify_sender) =
         is_open.recv().unwrap_or_else(|_| Err(not_prepared("its writer ended".to_owned())))?;
     let (readers, engine_readers) = (readers::on(&server), readers::on(&server));
-    let ringer = Mutex::new(Some(ringer));
-    let backend = PostgresBackend {
-        queue,
-        readers,
-        engine_readers,
-        thread,
-        node: place,
-        heartbeat: heart,
-        observers,
-        notify_sender: ringer,
-    };
+    let notify_sender = Mutex::new(Some(notify_sender));
+    let backend =
+        PostgresBackend { queue, readers, engine_readers, thread, node, heartbeat, observers, notify_sender };
     Ok(Store::new(Arc::new(backend)))
 }
 
@@ -146,11 +144,11 @@ impl PostgresBackend {
     /// Returns a function that notifies other nodes of deliveries that were taken over, and the engine here if asked for.
     fn takeover_publisher(&self, is_told_here: bool) -> impl FnOnce(TakenOver) -> usize + Send + 'static {
         let observers = self.observers.clone();
-        let ringer = self.notify_sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let notify_sender = self.notify_sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         move |taken| {
             let after = CommitEffects::of_takeover(taken.newly_due);
-            if let Some(ringer) = ringer {
-                ringer.send(NotifyMessage::of(&after, false, &*observers.engine));
+            if let Some(notify_sender) = notify_sender {
+                notify_sender.send(NotifyMessage::of(&after, false, &*observers.engine));
             }
             if is_told_here {
                 after.notify(&observers);
@@ -179,7 +177,7 @@ impl MembershipBackend for PostgresBackend {
     }
 
     fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<Option<ClusterView>> {
-        self.heartbeat.beat(heartbeat)
+        self.heartbeat.heartbeat(heartbeat)
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<Option<usize>> {

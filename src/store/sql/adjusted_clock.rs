@@ -27,9 +27,9 @@ pub(in crate::store) fn cluster_clock(connection: &dyn Sql, now: Timestamp) -> R
     let written = connection.one("SELECT clock, local_outage_at FROM adjusted_clock", &[], |row| {
         Ok((duration(row.get(0)?), row.get::<Option<Timestamp>>(1)?))
     })?;
-    let (accountable, ours_at) = written.unwrap_or_default();
+    let (adjusted_time, ours_at) = written.unwrap_or_default();
     let is_lately = |at: Timestamp| now.since(at).max(at.since(now)) < LOCAL_OUTAGE_VALID;
-    Ok(OutageReport { adjusted_time: accountable, is_local_outage: ours_at.is_some_and(is_lately) })
+    Ok(OutageReport { adjusted_time, is_local_outage: ours_at.is_some_and(is_lately) })
 }
 
 /// Whether the other nodes must know of this node's count.

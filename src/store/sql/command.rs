@@ -92,11 +92,11 @@ impl Locks {
 /// Effects of a batch, passed on once it is durable.
 #[derive(Default)]
 pub struct CommitEffects {
-    pub(in crate::store) carried: Vec<LeasedDelivery>,
+    pub(in crate::store) leased: Vec<LeasedDelivery>,
     pub(in crate::store) waiting: Vec<(EndpointId, Timestamp)>,
     /// Waiting as well, and requested manually.
     pub(in crate::store) manual: Vec<(EndpointId, Timestamp)>,
-    pub(in crate::store) switched_off: Vec<(EndpointId, Disabled, u32)>,
+    pub(in crate::store) disabled: Vec<(EndpointId, Disabled, u32)>,
     pub(in crate::store) inspections_wait: bool,
     pub(in crate::store) notices_wait: bool,
     /// For other nodes only: the caller on this node notifies its own engine.
@@ -110,7 +110,6 @@ impl CommitEffects {
     pub(super) fn new(has_subscribers: bool) -> Self {
         Self { has_subscribers, ..Self::default() }
     }
-
     /// Effects of a takeover: endpoint queues in which something waits now.
     pub(in crate::store) fn of_takeover(waiting: impl IntoIterator<Item = (EndpointId, Timestamp)>) -> Self {
         Self { waiting: waiting.into_iter().collect(), ..Self::default() }
@@ -127,11 +126,11 @@ impl CommitEffects {
     /// it as the engine does.
     pub(in crate::store) fn notify(mut self, observers: &CommitObservers) {
         if self.has_subscribers {
-            let leased = self.carried.iter().map(|leased| LiveUpdate::delivery(&leased.delivery));
+            let leased = self.leased.iter().map(|leased| LiveUpdate::delivery(&leased.delivery));
             self.live_updates.extend(leased);
         }
         let engine = &observers.engine;
-        for (endpoint, off, revision) in self.switched_off {
+        for (endpoint, off, revision) in self.disabled {
             engine.endpoint_disabled(endpoint, off, revision);
         }
         for (endpoint, due) in self.waiting {
@@ -140,8 +139,8 @@ impl CommitEffects {
         for (endpoint, due) in self.manual {
             engine.manual_waiting(endpoint, due);
         }
-        if !self.carried.is_empty() {
-            engine.deliveries_leased(self.carried);
+        if !self.leased.is_empty() {
+            engine.deliveries_leased(self.leased);
         }
         if self.inspections_wait {
             engine.inspection_waiting();

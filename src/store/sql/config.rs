@@ -247,7 +247,8 @@ pub(in crate::store) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord)
         let settings: EndpointSettings = named(endpoint.id, json(row, 1))?;
         Ok((row.get::<bool>(0)?, settings.url != endpoint.settings.url))
     })?;
-    let (was_off, has_moved) = before.map_or((None, false), |(is_off, has_moved)| (Some(is_off), has_moved));
+    let (was_off, has_moved) =
+        before.map_or((None, false), |(is_disabled, has_moved)| (Some(is_disabled), has_moved));
     let changed = tx.execute(
         "UPDATE endpoints SET settings = ?3, disabled = ?4, encrypted_headers = ?5, encrypted_tls = ?6, revision = ?2, updated_at = ?7
          WHERE id = ?1 AND revision = CAST(?2 AS bigint) - 1 AND deleted_at IS NULL",

@@ -44,7 +44,7 @@ pub(in crate::store) trait BatchWriter {
     }
 
     /// Splits a batch into the transactions it is written in, one after the other.
-    fn portions(&self, batch: Vec<Box<dyn Command>>) -> Vec<Vec<Box<dyn Command>>> {
+    fn parts(&self, batch: Vec<Box<dyn Command>>) -> Vec<Vec<Box<dyn Command>>> {
         vec![batch]
     }
 
@@ -65,21 +65,21 @@ pub(in crate::store) fn apply_all(tx: &dyn Sql, batch: &mut [Box<dyn Command>]) 
     for work in batch.iter_mut() {
         work.apply(tx)?;
     }
-    rollup::log(tx, &sums(batch))?;
+    rollup::log(tx, &counters(batch))?;
     notices::newest(tx)
 }
 
 /// Returns the rows that a batch adds to the statistics log, once every command was applied.
 pub(in crate::store) fn added_by(batch: &[Box<dyn Command>]) -> Result<Vec<String>> {
-    rollup::documents(&sums(batch))
+    rollup::documents(&counters(batch))
 }
 
-fn sums(batch: &[Box<dyn Command>]) -> StatBatch {
-    let mut sums = StatBatch::default();
+fn counters(batch: &[Box<dyn Command>]) -> StatBatch {
+    let mut counters = StatBatch::default();
     for work in batch {
-        work.add_statistics(&mut sums);
+        work.add_statistics(&mut counters);
     }
-    sums
+    counters
 }
 
 /// A batch that may or may not be stored. If it is, this process has its deliveries in flight.
@@ -117,8 +117,8 @@ impl<S: BatchWriter> GroupCommit<S> {
         }
         let size = batch.len();
         let started = self.observers.watch.started();
-        let portions = self.store.portions(batch);
-        if self.commit_each(portions, started).is_ok() {
+        let parts = self.store.parts(batch);
+        if self.commit_each(parts, started).is_ok() {
             self.observers.watch.committed(started, size);
             CommitResult::Committed(size)
         } else {
@@ -126,13 +126,13 @@ impl<S: BatchWriter> GroupCommit<S> {
         }
     }
 
-    fn commit_each(&mut self, portions: Vec<Vec<Box<dyn Command>>>, started: u64) -> Result<(), Failure> {
+    fn commit_each(&mut self, parts: Vec<Vec<Box<dyn Command>>>, started: u64) -> Result<(), Failure> {
         let mut done = Ok(());
-        for portion in portions {
+        for part in parts {
             match &done {
                 // After the store failed, the remaining portions are not tried.
-                Err(Failure::Store(error)) => self.give_back(portion, error),
-                _ => done = self.commit(portion, started).and(done),
+                Err(Failure::Store(error)) => self.give_back(part, error),
+                _ => done = self.commit(part, started).and(done),
             }
         }
         done

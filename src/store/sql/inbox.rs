@@ -61,8 +61,8 @@ impl Command for AcceptInbox {
         self.accept.locks(locks);
     }
 
-    fn add_statistics(&self, sums: &mut StatBatch) {
-        self.accept.add_statistics(sums);
+    fn add_statistics(&self, counters: &mut StatBatch) {
+        self.accept.add_statistics(counters);
     }
 
     fn in_doubt(&mut self, error: &StoreError) {

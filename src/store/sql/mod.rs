@@ -58,7 +58,7 @@ pub(super) use changes::{ConfigChange, begin as begin_version, log as log_change
 pub(super) use command::{CommandKind, CommitEffects, FnCommand, Locks, answered, flush_command};
 pub(super) use command_queue::CommandQueue;
 pub(super) use commands::{Accept, LeaseDue, RecordResult, Release};
-pub(super) use deliveries::{ExpectedState, lane};
+pub(super) use deliveries::{ExpectedState, queue_column};
 pub(super) use delivery_statements::{EVENT_COLUMNS_WRITTEN as EVENT, event_row};
 pub(super) use error::store_error;
 pub(super) use group_commit::{BatchWriter, GroupCommit, TRIES_WHILE_CLOSING, added_by, apply_all};
@@ -157,12 +157,12 @@ pub trait Sql {
     fn start_queue_search(&self) {}
 
     /// Returns where the search of an endpoint queue for its oldest due delivery starts; `None`: at its beginning.
-    fn search_start(&self, _lane: EndpointId) -> Option<Timestamp> {
+    fn search_start(&self, _endpoint: EndpointId) -> Option<Timestamp> {
         None
     }
 
     /// Stores where the oldest due delivery of an endpoint queue is; `None` if nothing is due.
-    fn set_search_start(&self, _lane: EndpointId, _from: Option<Timestamp>) {}
+    fn set_search_start(&self, _endpoint: EndpointId, _from: Option<Timestamp>) {}
 
     /// The epoch under which this process leases deliveries; 0 where there is no other process.
     fn epoch(&self) -> i64;

@@ -29,16 +29,16 @@ struct ReaderPoolInner<R> {
 
 impl<R: ReadConnection> ReaderPool<R> {
     pub(in crate::store) fn new(open: impl Fn() -> Result<R> + Send + Sync + 'static) -> Self {
-        let (idle, turns) = (Mutex::default(), Arc::new(Semaphore::new(READERS_MAX)));
-        Self(Arc::new(ReaderPoolInner { open: Box::new(open), idle, permits: turns }))
+        let (idle, permits) = (Mutex::default(), Arc::new(Semaphore::new(READERS_MAX)));
+        Self(Arc::new(ReaderPoolInner { open: Box::new(open), idle, permits }))
     }
 
     pub(in crate::store) fn read(&self, mut job: ReadJob) -> Reply<()> {
         let shared = self.0.clone();
         Box::pin(async move {
-            let turn = shared.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
+            let permit = shared.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
             let read = tokio::task::spawn_blocking(move || {
-                let _turn = turn;
+                let _permit = permit;
                 shared.read(&mut job)
             });
             let result = read.await.map_err(|_| StoreError::Closed)?;

@@ -153,8 +153,8 @@ fn past_deliveries(connection: &dyn Sql, search: &SourceSearch, most: usize) -> 
     let missed_since = search.selection.missed_since();
     let was_missed = |row: &Row<'_>| -> Result<bool> {
         let Some(since) = missed_since else { return Ok(true) };
-        let by_hand = row.get::<Option<EndReason>>(4)? == Some(EndReason::Manual);
-        Ok(!by_hand && row.get::<Option<Timestamp>>(7)?.is_some_and(|ended_at| ended_at >= since))
+        let manual = row.get::<Option<EndReason>>(4)? == Some(EndReason::Manual);
+        Ok(!manual && row.get::<Option<Timestamp>>(7)?.is_some_and(|ended_at| ended_at >= since))
     };
     let sql =
         "SELECT id, app, endpoint, state, reason, event, replay_of IS NOT NULL, finished_at FROM deliveries
@@ -321,8 +321,8 @@ fn backfill_event(
     // An event published for later is not sent earlier by a backfill.
     let due = deliver_at.map_or(now, |at| at.max(now));
     let give_up_at = source.give_up_at.map(|at| at.plus(due.since(now)));
-    let born = Delivery::new(source.new_id, replay.app, event, endpoint, due, give_up_at);
-    match Delivery::new_backfill(born, availability_of(tx, endpoint)?, now) {
+    let new = Delivery::new(source.new_id, replay.app, event, endpoint, due, give_up_at);
+    match Delivery::new_backfill(new, availability_of(tx, endpoint)?, now) {
         Ok(delivery) => {
             tx.insert_delivery(&delivery)?;
             tx.execute("UPDATE events SET skipped = 0 WHERE id = ?1 AND skipped = 1", params![event])?;

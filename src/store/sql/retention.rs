@@ -147,10 +147,10 @@ pub(in crate::store) fn expire(
         },
         0,
     );
-    for (place, &(first, last)) in ranges.iter().enumerate() {
+    for (index, &(first, last)) in ranges.iter().enumerate() {
         // The next range may be as large as a step.
         if rows > STEP_ROWS / 2 {
-            step.expired.remaining.extend(&ranges[place..]);
+            step.expired.remaining.extend(&ranges[index..]);
             break;
         }
         for found in reader.read(first - 1, last + 1, u32::MAX)?.found {
@@ -341,9 +341,9 @@ impl RetentionReader<'_> {
         for sql in [at_first, later] {
             connection.each(&sql, params![first, last], |row| {
                 let event: EventId = row.get(1)?;
-                if let Ok(place) = found.binary_search_by_key(&event, |found| found.id) {
-                    let delivery = self.delivery(row, &found[place])?;
-                    found[place].deliveries.push(delivery);
+                if let Ok(index) = found.binary_search_by_key(&event, |found| found.id) {
+                    let delivery = self.delivery(row, &found[index])?;
+                    found[index].deliveries.push(delivery);
                 }
                 Ok(())
             })?;

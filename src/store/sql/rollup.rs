@@ -35,7 +35,7 @@ const LINES_PER_STEP: usize = 250;
 /// Lines in one row of the log: a commit that concerns thousands of endpoints is rolled up in parts.
 const LINES_PER_ROW: usize = 125;
 
-/// A line of the log: app, endpoint, event type, start in minutes, counts (events, ok, failed, delivered, dead, unblamed,
+/// A line of the log: app, endpoint, event type, start in minutes, counts (events, ok, failed, delivered, dead, dead excused,
 /// expired, total_us), the last success in milliseconds after the start, latency, endings.
 pub(in crate::store) type LogLine =
     (i64, Option<i64>, String, i64, [u64; 8], Option<i64>, Vec<(u8, u64)>, Vec<(ResultCode, u64)>);
@@ -66,25 +66,25 @@ fn put_aside(tx: &dyn Sql, minutes: &MinuteCounters) -> Result<()> {
 }
 
 fn logged(line: &StatRow<'_>) -> LogLine {
-    let StatRow { app, endpoint, minute, event_type, counters: sums } = line;
+    let StatRow { app, endpoint, minute, event_type, counters } = line;
     (
         app.as_i64(),
         endpoint.map(EndpointId::as_i64),
         (*event_type).to_owned(),
         minute.as_millis() / 60_000,
         [
-            sums.events,
-            sums.succeeded,
-            sums.failed,
-            sums.delivered,
-            sums.dead,
-            sums.dead_local,
-            sums.expired,
-            sums.total_us,
+            counters.events,
+            counters.succeeded,
+            counters.failed,
+            counters.delivered,
+            counters.dead,
+            counters.dead_local,
+            counters.expired,
+            counters.total_us,
         ],
-        sums.last_ok_at.map(|at| at.as_millis() - minute.as_millis()),
-        sums.latency.iter().map(|(bucket, count)| (*bucket, *count)).collect(),
-        sums.result_counts.iter().map(|(ending, count)| (*ending, *count)).collect(),
+        counters.last_ok_at.map(|at| at.as_millis() - minute.as_millis()),
+        counters.latency.iter().map(|(bucket, count)| (*bucket, *count)).collect(),
+        counters.result_counts.iter().map(|(ending, count)| (*ending, *count)).collect(),
     )
 }
 
@@ -94,36 +94,36 @@ struct MinuteCounters(BTreeMap<(AppId, Option<EndpointId>, String, Timestamp), C
 
 impl MinuteCounters {
     fn add(&mut self, line: LogLine) {
-        let (app, endpoint, event_type, minute, counts, last_ok, latency, endings) = line;
+        let (app, endpoint, event_type, minute, counts, last_ok, latency, ends) = line;
         let minute = Timestamp::from_millis(minute * 60_000);
-        let [events, ok, failed, delivered, dead, unblamed, expired, total_us] = counts;
-        let sums = Counters {
+        let [events, ok, failed, delivered, dead, dead_local, expired, total_us] = counts;
+        let counters = Counters {
             events,
             succeeded: ok,
             failed,
             delivered,
             dead,
-            dead_local: unblamed,
+            dead_local,
             expired,
             total_us,
             latency: latency.into_iter().collect(),
-            result_counts: endings.into_iter().collect(),
+            result_counts: ends.into_iter().collect(),
             last_ok_at: last_ok.map(|after| Timestamp::from_millis(minute.as_millis() + after)),
         };
         let key = (AppId::from_i64(app), endpoint.map(EndpointId::from_i64), event_type, minute);
         match self.0.entry(key) {
-            Entry::Vacant(place) => drop(place.insert(sums)),
-            Entry::Occupied(mut known) => known.get_mut().add(&sums),
+            Entry::Vacant(vacant) => drop(vacant.insert(counters)),
+            Entry::Occupied(mut known) => known.get_mut().add(&counters),
         }
     }
 
     fn lines(&self) -> impl Iterator<Item = StatRow<'_>> {
-        self.0.iter().map(|((app, endpoint, event_type, minute), sums)| StatRow {
+        self.0.iter().map(|((app, endpoint, event_type, minute), counters)| StatRow {
             app: *app,
             endpoint: *endpoint,
             minute: *minute,
             event_type,
-            counters: sums,
+            counters,
         })
     }
 }
@@ -217,8 +217,8 @@ pub(in crate::store) fn roll_up(
         put_aside(tx, &part.minutes)?;
         rolled_up.has_more = true;
     } else {
-        let (rows, suspects) = RowsToAdd::of(&part.minutes).write(tx)?;
-        (rolled_up.rows, rolled_up.candidates) = (rows, suspects.into_iter().collect());
+        let (rows, candidates) = RowsToAdd::of(&part.minutes).write(tx)?;
+        (rolled_up.rows, rolled_up.candidates) = (rows, candidates.into_iter().collect());
     }
     trim(tx, now)?;
     adjusted_clock::write_if_needed(tx, clock, now, part.count > 0)?;

@@ -44,22 +44,22 @@ pub(in crate::store) fn statistics(connection: &dyn Sql, search: &StatisticsSear
         }
         StatisticsSubject::Endpoint(endpoint) => {
             let series = of_endpoint(connection, (app, *endpoint), &search.span)?;
-            let sums = added(series.iter().map(|(_, sums)| sums));
-            (series, vec![(*endpoint, sums)], Vec::new())
+            let counters = added(series.iter().map(|(_, counters)| counters));
+            (series, vec![(*endpoint, counters)], Vec::new())
         }
         StatisticsSubject::EventType(name) => {
             let series = of_type(connection, app, name, &search.span)?;
-            let sums = added(series.iter().map(|(_, sums)| sums));
-            (series, Vec::new(), vec![(name.clone(), sums)])
+            let counters = added(series.iter().map(|(_, counters)| counters));
+            (series, Vec::new(), vec![(name.clone(), counters)])
         }
     };
     Ok(Statistics { series, endpoints, event_types, backlog: backlog(connection, search)? })
 }
 
 fn added<'a>(all: impl Iterator<Item = &'a Counters>) -> Counters {
-    let mut sums = Counters::default();
-    all.for_each(|each| sums.add(each));
-    sums
+    let mut counters = Counters::default();
+    all.for_each(|each| counters.add(each));
+    counters
 }
 
 fn of_endpoint(
@@ -117,33 +117,33 @@ fn by_endpoint(
         }
     }
     ranked.sort_unstable();
-    let told = ranked.into_iter().take(STATISTICS_ROWS_MAX).map(|(_, app, endpoint)| {
-        let mut sums = Counters::default();
+    let counted = ranked.into_iter().take(STATISTICS_ROWS_MAX).map(|(_, app, endpoint)| {
+        let mut counters = Counters::default();
         for piece in pieces {
             let rows = of_endpoint(connection, (app, endpoint), piece)?;
-            sums.add(&added(rows.iter().map(|(_, sums)| sums)));
+            counters.add(&added(rows.iter().map(|(_, counters)| counters)));
         }
-        Ok((endpoint, sums))
+        Ok((endpoint, counters))
     });
-    told.collect()
+    counted.collect()
 }
 
 /// Returns the busiest event types, by events and attempts; only the returned ones are read whole.
 fn by_type(connection: &dyn Sql, app: AppId, pieces: &[TimeRange]) -> Result<Vec<(String, Counters)>> {
-    let mut told: Vec<_> =
+    let mut counted: Vec<_> =
         busiest_types(connection, app, pieces)?.into_iter().map(|name| (name, Counters::default())).collect();
     let places: BTreeMap<String, usize> =
-        told.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
+        counted.iter().enumerate().map(|(index, (name, _))| (name.clone(), index)).collect();
     let sql = format!("SELECT {COUNTERS}, type {OF_TYPES}");
     for piece in pieces {
         connection.each(&sql, params![app, piece.resolution.seconds(), piece.from, piece.to], |row| {
-            if let Some(place) = places.get(row.get::<&str>(COUNTERS_COLUMNS)?) {
-                told[*place].1.add(&read(row)?);
+            if let Some(index) = places.get(row.get::<&str>(COUNTERS_COLUMNS)?) {
+                counted[*index].1.add(&read(row)?);
             }
             Ok(())
         })?;
     }
-    Ok(told)
+    Ok(counted)
 }
 
 fn busiest_types(connection: &dyn Sql, app: AppId, pieces: &[TimeRange]) -> Result<Vec<String>> {
@@ -174,18 +174,19 @@ fn backlog(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Backlog> {
         Ok(so_far + more.unsigned_abs())
     };
     let known: HashSet<EndpointId> = search.endpoints.iter().map(|(_, endpoint)| *endpoint).collect();
-    let is_asked = |endpoint: EndpointId| match &search.subject {
+    let is_included = |endpoint: EndpointId| match &search.subject {
         StatisticsSubject::Endpoint(only) => *only == endpoint,
         StatisticsSubject::Everything | StatisticsSubject::EventType(_) => {
             search.app.is_none() || known.contains(&endpoint)
         }
     };
     let mut backlog = Backlog::default();
-    for (lane, due) in find_queues(connection)?.into_iter().filter(|(lane, _)| is_asked(*lane)) {
-        backlog.waiting = count(COUNT_WAITING, lane, backlog.waiting)?;
+    for (queue, due) in find_queues(connection)?.into_iter().filter(|(queue, _)| is_included(*queue)) {
+        backlog.waiting = count(COUNT_WAITING, queue, backlog.waiting)?;
         backlog.oldest_due = backlog.oldest_due.into_iter().chain([due]).min();
     }
-    for (_, endpoint) in search.endpoints.iter().take(ENDPOINTS_EXAMINED_MAX).filter(|(_, id)| is_asked(*id))
+    for (_, endpoint) in
+        search.endpoints.iter().take(ENDPOINTS_EXAMINED_MAX).filter(|(_, id)| is_included(*id))
     {
         backlog.held = count(COUNT_HELD, *endpoint, backlog.held)?;
     }

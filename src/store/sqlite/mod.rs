@@ -58,10 +58,12 @@ pub fn open(
     window: Duration,
 ) -> Result<Store, SqliteOpenError> {
     let opened = open::open(path)?;
-    let bell: Arc<CheckpointSignal> = Arc::default();
+    let signal: Arc<CheckpointSignal> = Arc::default();
     let io = |error| SqliteOpenError::Io { path: path.to_owned(), error };
-    let checkpointer = Checkpointer::start(path, bell.clone()).map_err(io)?;
-    let write = move |queue| SqliteCommitLoop::new(opened.connection, queue, observers, bell).run(window);
+    let checkpointer = Checkpointer::start(path, signal.clone()).map_err(io)?;
+    let write = move |queue| {
+        SqliteCommitLoop::new(opened.connection, queue, observers, signal).run(window);
+    };
     let (queue, thread) = WriterThread::start(limits, write).map_err(io)?;
     let backend = SqliteBackend {
         queue,
@@ -122,7 +124,6 @@ impl Backend for SqliteBackend {
         let backend: &dyn Backend = self;
         backend.read_for_engine(move |connection| usage::usage(connection, path.as_deref()))
     }
-
     fn close(&self) {
         self.queue.close();
         let checkpointer = self.checkpointer.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -47,8 +47,8 @@ struct NodeIdentity {
 
 impl NodeIdentity {
     fn first(epoch: i64, slot: u8) -> Arc<Self> {
-        let (seat, lost) = (Mutex::new(WriterId::first(epoch, slot)), AtomicI64::new(0));
-        Arc::new(Self { writer_id: seat, lost, is_in_doubt: AtomicBool::new(false) })
+        let (writer_id, lost) = (Mutex::new(WriterId::first(epoch, slot)), AtomicI64::new(0));
+        Arc::new(Self { writer_id, lost, is_in_doubt: AtomicBool::new(false) })
     }
 
     fn writer_id(&self) -> MutexGuard<'_, WriterId> {
@@ -103,11 +103,11 @@ impl SimNode {
     ) -> std::io::Result<(Store, SimCommitLoop)> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
         let queue = Arc::new(CommandQueue::new(limits, wake));
-        let place = NodeIdentity::first(epoch, slot);
-        let pen = SimWriter { file: file.clone(), identity: place.clone(), epoch, last: 0 };
+        let identity = NodeIdentity::first(epoch, slot);
+        let pen = SimWriter { file: file.clone(), identity: identity.clone(), epoch, last: 0 };
         let writer = SimCommitLoop(GroupCommit::new(pen, queue.clone(), observers.clone()));
         let thread = Arc::new(WriterShutdown(queue.clone(), WriterThread::none()));
-        let node = Self { queue, file: file.clone(), identity: place, observers, thread };
+        let node = Self { queue, file: file.clone(), identity, observers, thread };
         Ok((Store::new(Arc::new(node)), writer))
     }
 
@@ -118,13 +118,13 @@ impl SimNode {
         limits: QueueLimits,
     ) -> std::io::Result<Store> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
-        let place = NodeIdentity::first(epoch, slot);
-        let pen = SimWriter { file: file.clone(), identity: place.clone(), epoch, last: 0 };
-        let told = observers.clone();
-        let write = move |queue| GroupCommit::new(pen, queue, told).run(Duration::ZERO);
+        let identity = NodeIdentity::first(epoch, slot);
+        let pen = SimWriter { file: file.clone(), identity: identity.clone(), epoch, last: 0 };
+        let to_notify = observers.clone();
+        let write = move |queue| GroupCommit::new(pen, queue, to_notify).run(Duration::ZERO);
         let (queue, thread) = WriterThread::start(limits, write)?;
         let thread = Arc::new(WriterShutdown(queue.clone(), thread));
-        let node = Self { queue, file: file.clone(), identity: place, observers, thread };
+        let node = Self { queue, file: file.clone(), identity, observers, thread };
         Ok(Store::new(Arc::new(node)))
     }
 
@@ -176,13 +176,13 @@ impl SimCommitLoop {
 
 impl BatchWriter for SimWriter {
     fn commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64> {
-        let seat = *self.identity.writer_id();
-        let epoch = seat.epoch;
+        let writer_id = *self.identity.writer_id();
+        let epoch = writer_id.epoch;
         if epoch != self.epoch {
             (self.epoch, self.last) = (epoch, 0);
         }
         let last = self.last;
-        let stored = self.file.run_at(epoch, Some(seat), |tx| {
+        let stored = self.file.run_at(epoch, Some(writer_id), |tx| {
             let fence =
                 "UPDATE writer_batches SET batch = ?2 + 1 WHERE epoch = ?1 AND writer = 0 AND batch = ?2";
             if tx.execute(fence, params![epoch, last])? == 0 {
@@ -229,7 +229,6 @@ impl Backend for SimNode {
     fn submit(&self, command: Box<dyn Command>) {
         self.queue.push(command);
     }
-
     fn submit_accept(&self, command: Box<dyn Command>, events: usize, bytes: usize) {
         self.queue.push_accept(command, events, bytes);
     }
@@ -274,8 +273,8 @@ impl MembershipBackend for SimNode {
             let before = node.epoch();
             if node.run_now(before, |tx| nodes::slot(tx)).await?.is_none() || node.identity.is_lost() {
                 let (epoch, slot) = node.file.enter().map_err(|error| store_error(&error))?;
-                let mut seat = node.identity.writer_id();
-                *seat = seat.rejoined(epoch, slot);
+                let mut writer_id = node.identity.writer_id();
+                *writer_id = writer_id.rejoined(epoch, slot);
             }
             let epoch = node.epoch();
             let mut dead = node.run_now(epoch, |tx| nodes::find_dead(tx, |_, _| false, tx.now)).await?.dead;
@@ -291,9 +290,9 @@ impl MembershipBackend for SimNode {
                 node.observers.engine.inspection_waiting();
             }
             let slot = {
-                let mut seat = node.identity.writer_id();
-                *seat = seat.after_id(newest_id);
-                seat.slot()
+                let mut writer_id = node.identity.writer_id();
+                *writer_id = writer_id.after_id(newest_id);
+                writer_id.slot()
             };
             Ok(Joined { slot, epoch, is_alone: false, newest_id, taken_over: node.publish_takeover(taken) })
         })

@@ -24,9 +24,9 @@ impl SqliteCommitLoop {
         connection: Connection,
         queue: Arc<CommandQueue>,
         observers: CommitObservers,
-        bell: Arc<CheckpointSignal>,
+        signal: Arc<CheckpointSignal>,
     ) -> Self {
-        let file = SqliteWriter { connection, signal: bell, flush_failed: false };
+        let file = SqliteWriter { connection, signal, flush_failed: false };
         Self(GroupCommit::new(file, queue, observers))
     }
 

@@ -118,17 +118,17 @@ fn one_id_that_names_two_events_on_two_nodes_is_noticed() {
 
 #[test]
 fn a_node_that_does_not_follow_what_others_change_is_noticed() {
-    must_notice(&[Promise::House], NodeSabotage::KeepChanges);
+    must_notice(&[Promise::Leadership], NodeSabotage::KeepChanges);
 }
 
 #[test]
 fn a_shard_that_is_left_behind_is_noticed() {
-    must_notice(&[Promise::House], NodeSabotage::KeepShard);
+    must_notice(&[Promise::Leadership], NodeSabotage::KeepShard);
 }
 
 #[test]
 fn a_node_that_does_not_notice_what_its_store_lost_is_noticed() {
-    must_notice(&[Promise::House], NodeSabotage::KeepCount);
+    must_notice(&[Promise::Leadership], NodeSabotage::KeepCount);
 }
 
 #[test]

@@ -32,7 +32,7 @@ use std::{
 };
 use tokio::{sync::Notify, task::AbortHandle};
 
-const LIMITS: QueueLimits = QueueLimits { events_max: 100, bytes_max: 1 << 20 };
+const QUEUE_LIMITS: QueueLimits = QueueLimits { events_max: 100, bytes_max: 1 << 20 };
 
 /// The store that the nodes share, and the time of all of them.
 pub(super) struct FakeCluster {
@@ -76,18 +76,18 @@ impl Drop for FakeNode {
 }
 
 impl FakeNode {
-    pub(super) fn to(town: &FakeCluster) -> Self {
-        let (observer, link, rung) =
+    pub(super) fn to(cluster: &FakeCluster) -> Self {
+        let (observer, link, notify) =
             (Arc::<Observer>::default(), Arc::<Link>::default(), Arc::<Notify>::default());
-        let bell = rung.clone();
+        let to_wake = notify.clone();
         let observers = CommitObservers {
             engine: observer.clone(),
             live_updates: observer.clone(),
             watch: observer.clone(),
         };
-        let wake = Box::new(move || bell.notify_one());
-        let (direct, writer) = SimNode::enter(&town.file, observers, LIMITS, wake).unwrap();
-        let committing = tokio::spawn(commit_all(writer, rung)).abort_handle();
+        let wake = Box::new(move || to_wake.notify_one());
+        let (direct, writer) = SimNode::enter(&cluster.file, observers, QUEUE_LIMITS, wake).unwrap();
+        let committing = tokio::spawn(commit_all(writer, notify)).abort_handle();
         let node = direct.backend().clone();
         let store = Store::new(Arc::new(LinkedBackend { node, link: link.clone() }));
         Self { store, direct, link, observer, committing }
@@ -167,9 +167,9 @@ impl FakeNode {
     }
 }
 
-async fn commit_all(mut writer: SimCommitLoop, rung: Arc<Notify>) {
+async fn commit_all(mut writer: SimCommitLoop, notify: Arc<Notify>) {
     loop {
-        rung.notified().await;
+        notify.notified().await;
         while let CommitResult::Committed(_) = writer.commit_next() {
             tokio::task::yield_now().await;
         }
