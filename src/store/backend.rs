@@ -14,6 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A function that only reads. It may run again after a connection broke; the last run counts.
 pub type ReadJob = Box<dyn FnMut(&dyn Sql) -> Result<()> + Send>;
 
+/// A query that reads the inbox.
+pub type InboxQuery = fn(&dyn Sql) -> Result<Vec<InboxEvent>>;
+
 /// The connections that a read uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
@@ -41,7 +44,7 @@ pub trait Backend: Send + Sync {
     }
 
     /// The query that reads the inbox; `None` where there is none.
-    fn inbox_query(&self) -> Option<fn(&dyn Sql) -> Result<Vec<InboxEvent>>> {
+    fn inbox_query(&self) -> Option<InboxQuery> {
         None
     }
 

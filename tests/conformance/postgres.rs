@@ -200,7 +200,7 @@ fn publish(store: &Store, id: i64) -> Result<Vec<Accepted>, StoreError> {
 #[test]
 fn a_store_that_was_taken_over_closes_the_send_gate() {
     let database = Database::new();
-    let store = Arc::new(database.open().unwrap());
+    let store = database.open().unwrap();
     // The node counts as alone here, so only the store can close the gate: it must, as no result could be recorded.
     let (node_state, clock) = (Arc::new(NodeLease::single_node()), Arc::new(SystemClock));
     let gate = NodeSendGate { node_state, clock, store: store.clone() };
@@ -214,7 +214,7 @@ fn a_store_that_was_taken_over_closes_the_send_gate() {
 fn a_commit_before_a_takeover_is_not_reported_as_lost() {
     let database = Database::new();
     let wire = DatabaseProxy::new(&SERVER.folder);
-    let first = Arc::new(open_quietly(&wire, &database));
+    let first = open_quietly(&wire, &database);
     publish(&first, 3).unwrap();
     wire.lose_the_next_answer_to_a_batch();
     wire.stay_cut();

@@ -264,8 +264,8 @@ async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_
         assert!(node.may_take(&shared), "shared: every node sends");
     }
     let now_limited = limited(&shared);
-    home.node.add(&now_limited).await;
-    let version = home.node.view().await.version;
+    owner.node.add(&now_limited).await;
+    let version = owner.node.view().await.version;
     owner.put(&now_limited);
     owner.node_state().set_config_version(version, owner.node_state().epoch());
     sleep(3 * SECOND).await;

@@ -42,11 +42,10 @@ pub use probe::{DatabaseInfo, MissingPrivilege};
 
 use super::{
     CommitObservers, Reply, Store,
-    backend::{Backend, MembershipBackend, ReadJob, Readers},
+    backend::{Backend, InboxQuery, MembershipBackend, ReadJob, Readers},
     cluster::{ClusterView, Heartbeat, Joined},
-    inbox::InboxEvent,
     sql::{
-        Command, CommandQueue, CommitEffects, GroupCommit, ReaderPool, Result, Sql, WriterThread,
+        Command, CommandQueue, CommitEffects, GroupCommit, ReaderPool, Result, WriterThread,
         takeover::{self, TakenOver},
     },
 };
@@ -221,7 +220,7 @@ impl Backend for PostgresBackend {
         }
     }
 
-    fn inbox_query(&self) -> Option<fn(&dyn Sql) -> Result<Vec<InboxEvent>>> {
+    fn inbox_query(&self) -> Option<InboxQuery> {
         Some(inbox::waiting)
     }
 

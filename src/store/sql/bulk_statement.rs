@@ -12,7 +12,7 @@ pub struct BulkStatement<'a> {
 }
 
 /// Takes the next row.
-pub type RowSink<'a> = dyn FnMut(&[&dyn ToValue]) -> Result<()> + 'a;
+pub(in crate::store) type RowSink<'a> = dyn FnMut(&[&dyn ToValue]) -> Result<()> + 'a;
 
 impl BulkStatement<'_> {
     /// Returns the SQL for one row, whose values are its parameters.

@@ -101,14 +101,13 @@ pub struct CommitEffects {
     pub(in crate::store) notices_wait: bool,
     /// For other nodes only: the caller on this node notifies its own engine.
     pub(in crate::store) replays_wait: bool,
-    /// Whether live updates have subscribers. Without any, none is made.
-    has_subscribers: bool,
-    live_updates: Vec<LiveUpdate>,
+    /// `None` where there are no subscribers: then none is made.
+    live_updates: Option<Vec<LiveUpdate>>,
 }
 
 impl CommitEffects {
     pub(super) fn new(has_subscribers: bool) -> Self {
-        Self { has_subscribers, ..Self::default() }
+        Self { live_updates: has_subscribers.then(Vec::new), ..Self::default() }
     }
     /// Effects of a takeover: endpoint queues in which something waits now.
     pub(in crate::store) fn of_takeover(waiting: impl IntoIterator<Item = (EndpointId, Timestamp)>) -> Self {
@@ -117,17 +116,16 @@ impl CommitEffects {
 
     /// Adds live updates for the subscribers.
     pub(in crate::store) fn publish(&mut self, updates: impl IntoIterator<Item = LiveUpdate>) {
-        if self.has_subscribers {
-            self.live_updates.extend(updates);
+        if let Some(live_updates) = &mut self.live_updates {
+            live_updates.extend(updates);
         }
     }
 
     /// Notifies the engine, and then the subscribers of live updates: a client that reads an endpoint again because of one sees
     /// it as the engine does.
     pub(in crate::store) fn notify(mut self, observers: &CommitObservers) {
-        if self.has_subscribers {
-            let leased = self.leased.iter().map(|leased| LiveUpdate::delivery(&leased.delivery));
-            self.live_updates.extend(leased);
+        if let Some(live_updates) = &mut self.live_updates {
+            live_updates.extend(self.leased.iter().map(|leased| LiveUpdate::delivery(&leased.delivery)));
         }
         let engine = &observers.engine;
         for (endpoint, off, revision) in self.disabled {
@@ -148,7 +146,7 @@ impl CommitEffects {
         if self.notices_wait {
             engine.notice_waiting();
         }
-        for update in self.live_updates {
+        for update in self.live_updates.into_iter().flatten() {
             observers.live_updates.publish(update);
         }
     }

@@ -122,23 +122,20 @@ impl Command for Accept {
             for new_delivery in new.deliveries {
                 // A delivery that is queued behind others in its ordering group releases its permit.
                 let is_leased = new_delivery.delivery.state == DeliveryState::InFlight;
-                match new_delivery.permit.filter(|_| is_leased) {
-                    Some(permit) => {
-                        let event = new.event.clone();
-                        let due = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
-                        let leased = LeasedDelivery {
-                            delivery: new_delivery.delivery,
-                            event,
-                            due,
-                            permit,
-                            epoch: self.epoch,
-                        };
-                        after.leased.push(leased);
-                    }
-                    None => {
-                        note_waiting(&new_delivery.delivery, after);
-                        after.publish([LiveUpdate::delivery(&new_delivery.delivery)]);
-                    }
+                if let Some(permit) = new_delivery.permit.filter(|_| is_leased) {
+                    let event = new.event.clone();
+                    let due = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
+                    let leased = LeasedDelivery {
+                        delivery: new_delivery.delivery,
+                        event,
+                        due,
+                        permit,
+                        epoch: self.epoch,
+                    };
+                    after.leased.push(leased);
+                } else {
+                    note_waiting(&new_delivery.delivery, after);
+                    after.publish([LiveUpdate::delivery(&new_delivery.delivery)]);
                 }
             }
         }

@@ -49,7 +49,7 @@ mod writer_thread;
 pub use bulk_ops::BulkOp;
 pub use command::Command;
 pub use command_queue::QueueLimits;
-pub use error::{Error, Result};
+pub use error::Result;
 pub use group_commit::CommitResult;
 
 pub(super) use attempts::COLUMNS_WRITTEN as ATTEMPT;
@@ -60,7 +60,7 @@ pub(super) use command_queue::CommandQueue;
 pub(super) use commands::{Accept, LeaseDue, RecordResult, Release};
 pub(super) use deliveries::{ExpectedState, queue_column};
 pub(super) use delivery_statements::{EVENT_COLUMNS_WRITTEN as EVENT, event_row};
-pub(super) use error::store_error;
+pub(super) use error::{Error, store_error};
 pub(super) use group_commit::{BatchWriter, GroupCommit, TRIES_WHILE_CLOSING, added_by, apply_all};
 pub(super) use inbox::AcceptInbox;
 pub(super) use maintenance::{join_alone, newest_id_and_inspections};

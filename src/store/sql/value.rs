@@ -22,7 +22,7 @@ pub(in crate::store) trait FromValue<'a>: Sized {
 
 /// A column holds a value of the wrong type, range or length.
 #[derive(Debug, thiserror::Error)]
-pub enum WrongValue {
+pub(in crate::store) enum WrongValue {
     #[error("{found} where {wanted} belongs")]
     Kind { found: &'static str, wanted: &'static str },
     #[error("{0} cannot be")]
@@ -44,7 +44,7 @@ impl Value<'_> {
 }
 
 /// A row of a result, in the form of its backend.
-pub trait Columns {
+pub(in crate::store) trait Columns {
     /// Returns a column. A value that no `Value` can hold (a text in an unknown encoding, a fraction) is an error.
     fn value(&self, column: usize) -> Result<Value<'_>>;
 }
