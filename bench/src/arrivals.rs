@@ -1,4 +1,4 @@
-//! What arrived of one transfer: the first arrival of each pair of event and endpoint, and everything that should not have come.
+//! Arrivals of one transfer: the first of each pair of event and endpoint, and all that should not have come.
 
 use crate::{
     clock,
@@ -25,7 +25,7 @@ pub struct Round {
     last_arrival_ns: AtomicU64,
 }
 
-/// What a request was.
+/// Kind of a request that arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
     At(Behaviour),

@@ -184,7 +184,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// One thread, which lives as long as the program: the kernel ends children together with the thread that started them.
+/// Runs the work on one thread, which lives as long as the program: the kernel ends children together with the thread that started them.
 fn until_interrupted(work: impl Future<Output = Result<bool>>) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -24,7 +24,7 @@ const RESIDENT_AFTER: Duration = Duration::from_secs(30);
 const STARTS_APART: Duration = Duration::from_secs(3);
 const MEMORY: &str = "resident MiB";
 
-/// What the comparison says of one shape, or of the memory.
+/// Result of the comparison for one shape, or for the memory.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Comparison {
     pub what: String,

@@ -40,7 +40,7 @@ pub struct Figures {
     pub send_to_accept_ms: Latency,
     pub send_to_receive_ms: Latency,
     pub accept_to_receive_ms: Latency,
-    /// Of each tree of processes.
+    /// CPU seconds of each tree of processes.
     pub cpu_s: BTreeMap<String, f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deliveries_per_cpu_s: Option<f64>,

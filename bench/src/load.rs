@@ -1,4 +1,4 @@
-//! One measured transfer: makes apps and endpoints, lets the sender send and the receiver receive, and waits for the rest.
+//! Runs one measured transfer: makes apps and endpoints, lets the sender send and the receiver receive, and waits for the rest.
 
 use crate::{
     children::Worker,
@@ -17,11 +17,11 @@ use std::{collections::BTreeMap, time::Duration};
 /// The server finishes its bookkeeping in this time, which belongs to what a delivery costs.
 const BOOKKEEPING: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Nothing that is measured takes longer than that to be sent.
+/// Longest time for sending all events of a measured transfer.
 const SEND_WITHIN: Duration = Duration::from_mins(15);
 const BARE_SENDERS: usize = 32;
 
-/// What is sent, and to how many endpoints.
+/// Events to send, and the endpoints that they go to.
 #[derive(Clone, Debug)]
 pub struct Load {
     pub events: usize,
@@ -56,7 +56,7 @@ impl Load {
     }
 }
 
-/// What all transfers of a command have in common.
+/// Options that all transfers of a command share.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub payload_bytes: usize,
@@ -64,11 +64,11 @@ pub struct Options {
     pub settle: Duration,
     /// Bare requests before the transfer, and as many again behind it.
     pub bare_requests: usize,
-    /// Of the sender and of the receiver.
+    /// Threads of the sender and of the receiver.
     pub threads: usize,
 }
 
-/// CPU seconds so far, of everybody.
+/// CPU seconds so far, of all processes.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
     pub at_ns: u64,

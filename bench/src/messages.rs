@@ -75,13 +75,13 @@ pub struct ReceiverCounts {
     pub last_arrival_ns: u64,
 }
 
-/// One event's way to the API, without its payload.
+/// Request that publishes an event, without its payload.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct SignedRequest {
     pub method: String,
     pub url: String,
     pub headers: Vec<(String, String)>,
-    /// What stands before and behind the payload.
+    /// Parts of the body before and behind the payload.
     pub body: [String; 2],
 }
 
@@ -98,7 +98,7 @@ pub enum Pace {
 pub struct SenderPlan {
     pub transfer: String,
     pub events: usize,
-    /// One per app; event `n` is sent with request `n % apps`.
+    /// Requests, one for each app; event `n` is sent with request `n % apps`.
     pub requests: Vec<SignedRequest>,
     pub pace: Pace,
     pub payload_bytes: usize,

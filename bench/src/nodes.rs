@@ -1,4 +1,4 @@
-//! What the nodes of one database deliver together while more waits than they can send.
+//! Measures the throughput of all nodes of one database together, while more waits than they can send.
 
 use crate::{
     api::Api,

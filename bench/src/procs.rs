@@ -36,7 +36,7 @@ impl FromStr for Tree {
     }
 }
 
-/// What one line of `/proc/PID/stat` says.
+/// Fields of a line of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     parent: u32,
@@ -66,7 +66,7 @@ pub struct MachineCpu {
 }
 
 impl MachineCpu {
-    /// Of the first line of `/proc/stat`: user nice system idle iowait irq softirq steal. Guest time is part of user time.
+    /// Parses the first line of `/proc/stat`: user nice system idle iowait irq softirq steal. Guest time is part of user time.
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<f64> = line.split_whitespace().filter_map(|field| field.parse().ok()).collect();

@@ -48,7 +48,7 @@ pub fn serve(threads: usize) -> Result<()> {
     })
 }
 
-/// One app's request, of which only the payload is still open.
+/// Request of one app, complete but for the payload.
 struct Template {
     method: Method,
     path: Uri,

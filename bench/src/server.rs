@@ -165,7 +165,7 @@ impl Keys {
     }
 }
 
-/// One process of the product.
+/// Process of the product.
 pub struct NodeProcess {
     pub base: String,
     binary: PathBuf,
@@ -251,7 +251,7 @@ async fn is_ready(address: &str) -> bool {
     tokio::time::timeout(Duration::from_secs(1), api.get("/readyz")).await.is_ok_and(|answer| answer.is_ok())
 }
 
-/// Nobody else is likely to be given it before the server listens there, as the system hands out ports in turn.
+/// Returns a free port. The system gives ports out in turn, so another process is unlikely to get it before the server listens.
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0").context("no free port")?.local_addr()?.port())
 }

@@ -14,9 +14,9 @@ pub const WARM_UP_EVENTS: usize = 2000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// One load, several times on one server.
+    /// A load, several times on one server.
     Load(LoadKind),
-    /// The same beside what was put into the store before; then a kill and a restart.
+    /// A load beside events that were put into the store before; then a kill and a restart.
     Beside {
         waiting: usize,
         endpoints: usize,
@@ -25,7 +25,7 @@ pub enum Kind {
     Noisy,
     /// `kill -9` in the middle, and a restart.
     Crash,
-    /// One node, then two, on one database.
+    /// A single node, then two, on one database.
     Nodes,
     Retention,
     Replay,
@@ -144,7 +144,7 @@ impl Shape {
         Ok(Self { name: name.to_owned(), kind: row.kind, store, about: row.about })
     }
 
-    /// Those that were named, or else all that are not by name only.
+    /// Returns the named shapes. Without names, all but those that run by name only.
     pub fn all_named(names: &[String]) -> Result<Vec<Self>> {
         if !names.is_empty() {
             return names.iter().map(|name| Self::named(name)).collect();

@@ -20,7 +20,7 @@ fields! {
     #[schema(as = EnableEndpoint, example = json!({ "replay": true }))]
     struct EnableFields {
         /// True, or an object: send again what the endpoint missed since its trouble began. That is every delivery that ended
-        /// dead, cancelled or expired and that nobody closed or cancelled by hand, and where its contract made no deliveries
+        /// dead, cancelled or expired and was not closed or cancelled manually, and where its contract made no deliveries
         /// while it was off, every event of that time.
         #[schema(value_type = Option<ReplayOption>)]
         replay: Option<Value>,

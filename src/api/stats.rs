@@ -146,7 +146,7 @@ struct FailureView {
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = Backlog)]
 struct BacklogView {
-    /// Deliveries; nobody counts beyond 100,000.
+    /// Deliveries; counted up to 100,000.
     waiting: u64,
     /// The same, of endpoints that are off; of more than 5,000 endpoints the rest is not looked at.
     held: u64,

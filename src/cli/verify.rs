@@ -53,7 +53,7 @@ pub(super) struct VerifyArgs {
     json: bool,
 }
 
-/// What requests are held against.
+/// Secret and contract that requests are checked against.
 #[derive(Debug, Args)]
 pub(super) struct VerifyFlags {
     /// The endpoint's secret, or its public key; several during a rotation. Better in a file: other users can see flags

@@ -3,8 +3,8 @@
 use super::contract::{Jitter, RetryRule};
 use std::time::Duration;
 
-/// The wait after the attempt that used slot `index`, or `None` when the schedule has no more.
-/// `random` is uniform in [0, 1).
+/// Returns the wait after the attempt that used slot `retry_index`, or `None` when the schedule has no more. `random` is uniform in
+/// [0, 1).
 pub fn delay_after(retry: &RetryRule, retry_index: u32, random: f64) -> Option<Duration> {
     retry.waits.get(retry_index as usize).map(|&wait| apply_jitter(wait, retry.jitter, random))
 }

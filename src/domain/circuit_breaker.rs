@@ -4,10 +4,12 @@
 //! A pure state machine: callers report results and ask what may be sent, and always pass the time in.
 
 mod messages;
+mod pause;
 #[cfg(test)]
 mod tests;
 
 pub use messages::{DelayReason, EARLY_PROBE_NOTE, UNNEEDED_PROBE_NOTE, rate_note};
+pub use pause::{AttemptResult, PausedUntil, RequestedPause};
 
 use super::{
     contract::Contract, id::DeliveryId, ordering::OrderingMode, outcome::Outcome, time::Timestamp, verdict,
@@ -97,45 +99,6 @@ struct QuietPeriod {
     pause: Option<Pause>,
 }
 
-/// The end of a request that says something about the endpoint.
-#[derive(Clone, Copy, Debug)]
-pub struct AttemptResult {
-    pub delivery: DeliveryId,
-    pub started_at: Timestamp,
-    pub ended_at: Timestamp,
-    pub is_probe: bool,
-    /// The ordering mode of its endpoint.
-    pub order: OrderingMode,
-}
-
-/// An answer that asks for a pause: 429 or 503.
-#[derive(Clone, Copy, Debug)]
-pub struct RequestedPause {
-    pub status: u16,
-    /// The pause asked for, as far as the contract honours it.
-    pub wait: Option<Duration>,
-}
-
-/// A pause that must survive a restart, as long as the receiver asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PausedUntil {
-    pub status: u16,
-    pub until: Timestamp,
-}
-
-impl RequestedPause {
-    /// The end of the pause. `None` if no time was asked for: such a pause is too short to store.
-    pub fn until(self, ended_at: Timestamp) -> Option<PausedUntil> {
-        self.wait.map(|wait| PausedUntil { status: self.status, until: ended_at.plus(wait) })
-    }
-
-    pub fn from_outcome(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Option<Self> {
-        let status = outcome.status.filter(|status| matches!(status, 429 | 503))?;
-        let wait = verdict::requested_wait(outcome, contract, ended_at);
-        Some(Self { status, wait: Some(wait).filter(|wait| !wait.is_zero()) })
-    }
-}
-
 /// The decision on what may be sent now, apart from manual requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendDecision {
@@ -196,7 +159,7 @@ impl CircuitBreaker {
         matches!(&self.state, BreakerState::Paused(pause) if pause.until > now)
     }
 
-    /// Whether new deliveries have to wait in the store. An expired pause ends only when `may` is called.
+    /// Whether new deliveries have to wait in the store. An expired pause ends only when `decide` is called.
     pub fn blocks_sending(&self) -> bool {
         !matches!(self.state, BreakerState::Closed)
     }
@@ -210,7 +173,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// The time for a probe with a delivery that is not due yet: later than `opens_at`, because it costs an extra attempt.
+    /// The time for a probe with a delivery that is not due yet: later than `resumes_at`, because it costs an extra attempt.
     pub fn early_probe_at(&self) -> Option<Timestamp> {
         let BreakerState::Open(open) = self.state else { return None };
         self.resumes_at().map(|at| at.plus(open.wait * 2))

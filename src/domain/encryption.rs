@@ -63,7 +63,7 @@ impl Keyring {
         Ok(Self { primary: first, others: keys.collect() })
     }
 
-    /// Encrypts `plain` so that only `open` with the same `bound_to` returns it. The nonce must be fresh random bytes.
+    /// Encrypts `plain` so that only `decrypt` with the same `bound_to` returns it. The nonce must be fresh random bytes.
     pub fn encrypt(
         &self,
         plain: &[u8],

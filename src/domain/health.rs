@@ -2,7 +2,7 @@
 //!
 //! Rules that disable an endpoint count and time only what failed since its last success, so a flapping endpoint is never
 //! disabled; the windows of the statistics can only make it degraded. Durations are measured in outage-adjusted time
-//! (`detector`), which excludes local outages; people are shown the wall clock.
+//! (`outage_detector`), which excludes local outages; people are shown the wall clock.
 
 mod events;
 #[cfg(test)]

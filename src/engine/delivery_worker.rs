@@ -95,7 +95,8 @@ impl DeliveryWorker {
         report
     }
 
-    /// Returns how the last request ended. A failure that does not count against the endpoint is reported as `Class::Local`.
+    /// Returns how the last request ended. A failure that does not count against the endpoint is reported as
+    /// `OutcomeClass::Local`.
     fn send_result(&self, lease_guard: &LeaseGuard, endpoint: &Endpoint, counts: bool) -> Option<SendResult> {
         let last = lease_guard.attempts().last()?;
         let class = last.outcome.class;

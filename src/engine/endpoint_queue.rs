@@ -1,7 +1,7 @@
 //! An endpoint queue: everything that is due for one endpoint. A bounded queue in memory, and what waits behind it in the
 //! store.
 //!
-//! This file takes permits and decides when the scheduler refills; `sending` decides what is sent.
+//! This file takes permits and decides when the scheduler refills; `admission` decides what is sent.
 
 use super::{
     concurrency_limiter::ConcurrencyLimiter,

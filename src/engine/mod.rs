@@ -1,12 +1,13 @@
 //! The engine: leases due deliveries, no more than it has free permits for, sends them, and records the results.
 //!
 //! The way of a delivery: after its commit it enters its endpoint queue (`endpoint_queues`), `dispatcher` starts a delivery
-//! worker, `renderer` makes the payload, `delivery_worker` brings it to a verdict. `scheduler` fetches what waits in the store;
+//! worker, `renderer` makes the payload, `delivery_worker` brings it to a verdict. `scheduler` leases what waits in the store;
 //! `retry_accelerator` brings retries forward when their endpoint answers again; `replayer` brings replays forward; `inspector`
 //! tests receivers; `health` keeps statistics and evaluates endpoints; `retention_worker` removes what has outlived its
-//! retention; `housekeeping` does the rest. Notices are sent by `notice_mailer` (mails) and `operational_webhooks`. Among several
-//! nodes, `membership` decides which of them does what, `ownership` what that means for a queue, `leader` which node does the
-//! work that is done once for all, `clock_sync` by which clock they evaluate endpoints, and `send_gate` which may still send.
+//! retention; `housekeeping` does the rest. Notices are sent by `notice_mailer` (mails) and `operational_webhooks`. Among
+//! several nodes, `membership` decides which of them does what, `ownership` what that means for a queue, `leader` which one
+//! does the work that is done once for all, `clock_sync` by which clock they evaluate endpoints, and `send_gate` which may
+//! still send.
 
 mod admission;
 mod clock_sync;

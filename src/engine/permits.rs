@@ -135,8 +135,8 @@ impl PermitPool {
         self.is_wanted.store(true, Relaxed);
     }
 
-    /// Whether enough are free again for the scheduler to retry queues that found none. True at most once until `request` is called
-    /// again.
+    /// Whether enough are free again for the scheduler to retry queues that found none. True at most once until `request_permits` is
+    /// called again.
     pub(super) fn take_wakeup(&self) -> bool {
         self.is_wanted.load(Relaxed)
             && self.taken.load(Relaxed) * 16 <= self.total * 15

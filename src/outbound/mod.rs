@@ -1,8 +1,8 @@
 //! The only module that makes outbound connections. One `post` is one HTTP request and one `Outcome`; a request is
 //! never repeated here.
 //!
-//! The way of a request: `client` takes a kept-alive connection from `pool` or has `connector` open one, `http_request` renders the
-//! request, `connection` exchanges it for an answer, `answer` keeps the permitted part of it. If the operator sets a proxy,
+//! The way of a request: `client` takes a kept-alive connection from `pool` or has `connector` open one, `http_request` renders
+//! the request, `connection` exchanges it for an answer, `answer` keeps the permitted part of it. If the operator sets a proxy,
 //! all requests go through `proxy`. Mails (`smtp`) go to the operator's own server, and through no proxy. The send gate is
 //! checked before a connection is opened and before the first byte of a request: while it is closed, no request goes out.
 
@@ -40,7 +40,7 @@ pub trait HttpSender: Send + Sync {
     /// Makes one POST and returns its outcome. Ends within `request.timeout`; the only error is `GateClosed`: this node may
     /// not send, and no byte went out.
     ///
-    /// `Class::StaleConnection` means: a kept-alive connection was lost before any byte of an answer. The caller
+    /// `OutcomeClass::StaleConnection` means: a kept-alive connection was lost before any byte of an answer. The caller
     /// posts again, with `fresh` set, and records both.
     fn post(&self, request: OutboundRequest) -> SendFuture<'_>;
 

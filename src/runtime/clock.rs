@@ -71,7 +71,7 @@ impl Clock for SystemClock {
 }
 
 impl SystemClock {
-    /// Returns `steady` in microseconds.
+    /// Returns `monotonic` in microseconds.
     pub fn monotonic_us(self) -> i64 {
         let since_boot = clock_gettime(ClockId::Boottime);
         since_boot.tv_sec * 1_000_000 + since_boot.tv_nsec / 1000

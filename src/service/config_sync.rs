@@ -24,7 +24,7 @@ const OTHER_NODES_POLL_INTERVAL: Duration = Duration::from_secs(5);
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 impl Service {
-    /// Runs until dropped; a notification on `notify` means that there are new changes. Not used in single-node mode.
+    /// Runs until dropped; `notify` is notified when there are new changes. Not used in single-node mode.
     pub async fn sync_config(&self, notify: &Notify) {
         loop {
             // Registered before the read, so that no notification is missed.

@@ -25,7 +25,7 @@ impl Service {
         Self::require_admin(caller)
     }
 
-    /// Adds missing types and replaces those that differ; leaves all other types unchanged. With `is_rehearsal` everything is
+    /// Adds missing types and replaces those that differ; leaves all other types unchanged. With `is_dry_run` everything is
     /// checked and nothing stored.
     pub async fn import_event_types(
         &self,

@@ -57,14 +57,14 @@ pub struct Published {
 /// Public id of an endpoint; a reference to the endpoint saves a copy on the hot path.
 #[derive(Debug)]
 pub enum EndpointUid {
-    LoadedCounts(Arc<Endpoint>),
+    Loaded(Arc<Endpoint>),
     Text(String),
 }
 
 impl EndpointUid {
     pub fn as_str(&self) -> &str {
         match self {
-            Self::LoadedCounts(endpoint) => &endpoint.record.uid,
+            Self::Loaded(endpoint) => &endpoint.record.uid,
             Self::Text(uid) => uid,
         }
     }
@@ -176,7 +176,7 @@ impl Service {
         });
         let new_delivery = new_delivery(&event, id + 1, &endpoint, now, permit);
         let test = new_delivery.delivery.id;
-        let deliveries = vec![(test, EndpointUid::LoadedCounts(endpoint))];
+        let deliveries = vec![(test, EndpointUid::Loaded(endpoint))];
         let new = NewEvent {
             event,
             deliveries: vec![new_delivery],
@@ -308,5 +308,5 @@ fn charge_quota(
 }
 
 fn missing_result() -> Error {
-    Error::Internal("the ledger answered for fewer events than it was given".into())
+    Error::Internal("the store answered for fewer events than it was given".into())
 }

@@ -35,7 +35,8 @@ pub struct NewEvent {
     pub fingerprint: Fingerprint,
 }
 
-/// A new delivery; with a permit it is in flight from the start and goes to the engine after the commit.
+/// A new delivery; with a permit it is in flight from the start and goes to the engine after the commit, unless it is queued
+/// behind others of its ordering group.
 #[derive(Debug)]
 pub struct NewDelivery {
     pub delivery: Delivery,
@@ -80,7 +81,8 @@ pub struct LeaseRequest {
     pub permits: Vec<Permit>,
     /// Leases a probe: where nothing is due, the first that waits for its next attempt, as an extra one.
     pub is_probe: bool,
-    /// While a backlog drains: `permits` take what is due until this, and `fresh_permits` what is due after it.
+    /// While a backlog drains: `permits` are for what is due until this, `fresh_permits` for what is due
+    /// after it.
     pub backlog_until: Option<Timestamp>,
     pub fresh_permits: Vec<Permit>,
     /// Permits for manual deliveries that are due, before `backlog_until` or after it.

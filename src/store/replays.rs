@@ -26,9 +26,9 @@ pub struct SourceSearch {
     pub endpoints: HashSet<EndpointId>,
     /// For a backfill: what its endpoint subscribes to.
     pub patterns: Option<Patterns>,
-    /// Only larger ids than this are looked at,
+    /// Only ids larger than this are examined.
     pub after_id: i64,
-    /// and only smaller ones than this.
+    /// Only ids smaller than this are examined.
     pub to_id: i64,
 }
 
@@ -134,7 +134,7 @@ impl Store {
     /// queues. `None`, and nothing done, if the replay is not running or has moved since.
     pub fn advance_replay(&self, page: ReplayPage, now: Timestamp) -> Reply<Option<Replay>> {
         let reply = self.backend.write_then(
-            move |tx| replays::promote_next(tx, &page, now),
+            move |tx| replays::advance(tx, &page, now),
             |(replay, waiting), after| {
                 after.publish(replay.iter().map(LiveUpdate::replay));
                 let endpoints: BTreeSet<EndpointId> = waiting.iter().map(|(endpoint, _)| *endpoint).collect();

@@ -16,11 +16,11 @@ use std::sync::Arc;
 /// A search among events in order of their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverdueSearch {
-    /// Only larger ids than this are looked at,
+    /// Only ids larger than this are examined.
     pub after_id: i64,
-    /// and only smaller ones than this,
+    /// Only ids smaller than this are examined.
     pub to_id: i64,
-    /// and at most so many.
+    /// Most events to examine.
     pub most: u32,
 }
 

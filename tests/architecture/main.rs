@@ -3,6 +3,8 @@
 //!
 //! Each rule has examples that must break it, so that no rule can stop working unnoticed.
 
+mod documents;
+mod sentences;
 mod source;
 mod words;
 

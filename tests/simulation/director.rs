@@ -52,7 +52,7 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> SeedResult {
         let (disk, in_hand) = Director::new(env.clone()).direct().await;
         let mut event_log = std::mem::take(&mut *env.event_log());
         if in_hand > 0 {
-            event_log.complain(Promise::Leadership, format!("{in_hand} permits never came back"));
+            event_log.complain(Promise::Consistency, format!("{in_hand} permits never came back"));
         }
         if order::groups_without_head(&disk) > 0 {
             event_log.complain(Promise::Order, "lines without a first at the end");
@@ -231,7 +231,7 @@ impl Director {
         if let (Some(access), Some(process)) = (&access, &process) {
             let differing = process.with_disk(|disk| access.differs_from(disk)).unwrap_or_default();
             for what in differing {
-                env.complain(Promise::Leadership, what);
+                env.complain(Promise::Consistency, what);
             }
         }
         if let Some(process) = process {

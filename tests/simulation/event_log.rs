@@ -53,15 +53,15 @@ pub(crate) enum Promise {
     /// An endpoint is disabled by a rule that holds, never without its warning, and when it must be.
     Availability,
     /// Every dead delivery is in one notice, and so is every replay that ends.
-    Told,
+    Notified,
     /// No rate and no limit is exceeded, and an endpoint that fails is probed one request at a time.
     Pace,
     /// Memory agrees with the store, and every permit comes back.
-    Leadership,
+    Consistency,
     /// A delivery is in one place: it waits, it has ended, or one node that others know of has leased it.
-    Place,
+    OnePlace,
     /// Only the node that has leased a delivery sends it, while no other may take over from it.
-    Dial,
+    Send,
     /// A fenced node writes nothing more.
     Fence,
     /// The shards of a dead node are free only when its leased deliveries were swept.

@@ -163,7 +163,7 @@ impl Process {
         let had_trouble = env.state().trouble.is_some();
         if !was_in_time {
             env.complain(
-                Promise::Leadership,
+                Promise::Consistency,
                 format!(
                     "process {} did not stop within its grace (disk trouble: {had_trouble})",
                     self.number
@@ -179,7 +179,7 @@ impl Process {
             self.with_disk(|disk| disk.query_row(leased, [], |row| row.get::<_, i64>(0)).unwrap());
         if !had_trouble && was_in_time && in_flight.is_some_and(|count| count > 0) {
             env.complain(
-                Promise::Leadership,
+                Promise::Consistency,
                 format!("process {} stopped and left {in_flight:?} in flight", self.number),
             );
         }
@@ -195,7 +195,7 @@ async fn commit_loop(env: Arc<SimulationEnv>, process: Arc<Process>, notified: A
         loop {
             rounds += 1;
             if rounds > COMMITS_MAX {
-                return env.complain(Promise::Leadership, "the engine turns in circles");
+                return env.complain(Promise::Consistency, "the engine turns in circles");
             }
             let delay = env.commit_delay();
             if !delay.is_zero() {

@@ -67,7 +67,7 @@ type SharedWriter = Arc<Mutex<Option<SqliteCommitLoop>>>;
 pub(crate) struct SeenRequest {
     pub(crate) at: Timestamp,
     pub(crate) endpoint: EndpointId,
-    /// Those of the contract, then the endpoint's own.
+    /// Headers of the contract, then the endpoint's own.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Bytes,
 }

@@ -86,7 +86,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// Describes the probe that is sent now; `is_early_probe` if its delivery was due later.
+    /// Describes the probe that is sent now; `is_early` if its delivery was due later.
     pub fn probe_note(&self, is_early: bool) -> String {
         let probe = if is_early { EARLY_PROBE_NOTE } else { "a probe" };
         let since = self.failing_since.map_or(String::new(), |at| format!(" since {}", at.rfc3339_seconds()));

@@ -1,4 +1,5 @@
-//! Contract sections for the course of a delivery: retries, meaning of responses, pacing, disabled endpoints, retention.
+//! Contract sections for the course of a delivery: retries, meaning of responses, pacing, disabled endpoints, retention,
+//! rendering.
 
 use super::field_reader::{FieldValue, string_enum};
 use serde_json::Value;

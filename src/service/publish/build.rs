@@ -48,7 +48,7 @@ impl Service {
             body_cache: BodyCache::default(),
         });
         let new_deliveries = fan_out(&event, &subscribers, &*self.permits, now);
-        let names = subscribers.into_iter().map(|endpoint| EndpointUid::LoadedCounts(endpoint.clone()));
+        let names = subscribers.into_iter().map(|endpoint| EndpointUid::Loaded(endpoint.clone()));
         let deliveries =
             new_deliveries.iter().map(|new_delivery| new_delivery.delivery.id).zip(names).collect();
         PreparedEvent {

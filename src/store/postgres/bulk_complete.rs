@@ -19,8 +19,8 @@ pub(super) static RECORD: LazyLock<String> =
 pub(super) const COMPLETE_PARAMS: usize = COMPLETED.0.len();
 
 /// SQL that moves deliveries in flight to `done`, from the parameters from `first` on, if `given` has a row; `gone` has those
-/// that were leased in this queue. Fields that are not given stay as they were. The lease is checked in a way that no index is
-/// used for: all deliveries in flight have the same queue, and the server would go through it for each of these rows.
+/// whose `queue` is the given one. Fields that are not given stay as they were. The lease is checked in a way that no index is
+/// used for: all deliveries in flight have the same `queue`, and the server would go through it for each of these rows.
 pub(super) fn recording(given: &str, queue: &str, first: usize) -> String {
     let (rows, delivered) = (COMPLETED.unnest(first), DeliveryState::Delivered as i64);
     format!(

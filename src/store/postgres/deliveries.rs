@@ -27,7 +27,7 @@ macro_rules! values {
     };
 }
 
-/// Statements that put a row into a table. `?24` is the state it must still be in, and `?25` the queue if that is in flight.
+/// Statements that put a row into a table. `?24` is the state it must still be in, and `?25` its `queue` if that is in flight.
 struct DeliveryTable {
     insert: &'static str,
     update: &'static str,

@@ -4,6 +4,10 @@
 //!
 //! No request waits for the answer to the one before, so that a distant database gets heartbeats as often as a near one.
 
+mod connection;
+
+use connection::HeartbeatConnection;
+
 use super::{
     heartbeat_sql,
     node::NodeHandle,
@@ -21,7 +25,6 @@ use crate::{
 };
 use std::{
     io,
-    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     thread::Builder,
     time::Duration,
@@ -32,7 +35,7 @@ use tokio::{
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
         oneshot,
     },
-    time::{Sleep, timeout},
+    time::timeout,
 };
 use tokio_postgres::SimpleQueryMessage;
 
@@ -130,47 +133,6 @@ impl HeartbeatHandle {
     /// Stops without waiting: the server may not answer.
     pub(super) fn stop(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-    }
-}
-
-/// The connection, and the channels of what arrives on it.
-struct HeartbeatConnection {
-    session: Session,
-    messages: UnboundedReceiver<String>,
-    answers: UnboundedReceiver<Answered>,
-    to_answer: UnboundedSender<Answered>,
-    /// A notification was sent and is not answered yet.
-    is_notifying: bool,
-    /// Until the next notification may be sent.
-    pause: Option<Pin<Box<Sleep>>>,
-    /// Until the thread sends a heartbeat by itself.
-    heartbeat_timer: Pin<Box<Sleep>>,
-}
-
-impl HeartbeatConnection {
-    fn new(server: &Server) -> Result<Self> {
-        let (messages, received) = unbounded_channel();
-        let (to_answer, answers) = unbounded_channel();
-        let session = Session::listen(server, HEARTBEAT_TIMEOUT, Some(messages))?;
-        let rest = session.timer(HEARTBEAT_INTERVAL)?;
-        let connection = Self {
-            session,
-            messages: received,
-            answers,
-            to_answer,
-            is_notifying: false,
-            pause: None,
-            heartbeat_timer: rest,
-        };
-        if !server.is_pooled() {
-            connection.ask(HeartbeatRequest::Listen, format!("LISTEN {CHANNEL}"))?;
-        }
-        Ok(connection)
-    }
-
-    fn ask(&self, request: HeartbeatRequest, sql: String) -> Result<()> {
-        let to_answer = self.to_answer.clone();
-        self.session.send(sql, move |answer| drop(to_answer.send((request, answer))))
     }
 }
 

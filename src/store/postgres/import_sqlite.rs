@@ -87,8 +87,8 @@ impl From<rusqlite::Error> for ImportError {
     }
 }
 
-/// Copies a store, continues an interrupted copy, and verifies it. `notified` is called for each table with how many of its rows
-/// are copied. Deliveries that a killed process had in flight are taken over as at any start. Blocks.
+/// Copies a store, continues an interrupted copy, and verifies it. `progress` is called for each table with how many of its
+/// rows are copied. Deliveries that a killed process had in flight are taken over as at any start. Blocks.
 pub fn import(
     from: &Path,
     to: &DatabaseAddress,

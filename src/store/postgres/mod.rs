@@ -29,6 +29,7 @@ mod single_statement_commit;
 mod sql;
 mod statement;
 mod tls;
+mod transient_errors;
 mod usage;
 mod value;
 mod writer;

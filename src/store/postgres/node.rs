@@ -6,7 +6,8 @@ use super::{
     partitions,
     session::{Server, Session},
     sql::Transaction,
-    writer::{ANSWER_TIMEOUT, may_succeed_later},
+    transient_errors::may_succeed_later,
+    writer::ANSWER_TIMEOUT,
     writer_lease::WriterLease,
 };
 use crate::{
@@ -144,7 +145,8 @@ impl NodeHandle {
         Transaction::run(session, epoch, |tx| takeover::delete_self(tx, tx.clock()?))
     }
 
-    /// Runs a step in a transaction that increments this node's second row in `writer_batches`; again after a conflict. Blocks.
+    /// Runs a step in a transaction that increments this node's second row in `writer_batches`; again after a conflict.
+    /// Blocks.
     fn fenced<T>(&self, run: &mut impl FnMut(&dyn Sql, Timestamp) -> Result<T>) -> Result<T> {
         let epoch = self.epoch();
         let fence = format!(

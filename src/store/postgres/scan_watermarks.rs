@@ -60,7 +60,7 @@ impl ScanWatermarks {
             .map(|watermark| watermark.due)
     }
 
-    /// Stores that no due delivery waits before this; `None`: nothing is due at all.
+    /// Records that a search found no due delivery before `due`, or none at all. A new watermark is set only after a slow search.
     pub(super) fn record(&self, endpoint: EndpointId, due: Option<Timestamp>) {
         let mut by_endpoint = self.by_endpoint();
         let since_us = by_endpoint

@@ -1,6 +1,6 @@
 //! Commits a simple batch as one statement, which is its own transaction: one round trip, and a stalled node leaves nothing
 //! locked. The statement stores all of the batch or nothing. If it stores nothing, because an endpoint is unhealthy, a key is
-//! known or the writer is fenced, the batch is written in steps (`bulk.rs`), where each case is handled.
+//! known or the writer is fenced, the batch is written in steps (`bulk_commit.rs`), where each case is handled.
 
 use super::{
     bulk_accept::{ACCEPT_PARAMS, BulkAccept, CLAIM_PARAMS, NewEventRows, accepting, claiming},
@@ -25,7 +25,7 @@ const DOCUMENTS: ColumnTypes = ColumnTypes("t");
 const IF_COUNTED: &str = "counted, ";
 /// Fails the statement, and so rolls all of it back, if a delivery is not leased any more.
 const FAIL_UNLESS_ALL_LEASED: &str = ", CAST(CASE (SELECT count(*) FROM ended) - (SELECT count(*) FROM gone)
-     WHEN 0 THEN '0' ELSE 'something of a batch is not carried any more' END AS bigint)";
+     WHEN 0 THEN '0' ELSE 'a delivery of the batch is no longer in flight' END AS bigint)";
 
 /// Optional parts of a batch.
 #[derive(Clone, Copy)]

@@ -1,5 +1,6 @@
 //! The one writer of a process: writes the waiting commands in one transaction, which begins by incrementing its row in
-//! `writer_batches`. So a batch is stored once, even if the answer to its COMMIT is lost, and never after another process took over.
+//! `writer_batches`. So a batch is stored once, even if the answer to its COMMIT is lost, and never after another process took
+//! over.
 
 use super::{
     batch_split::{needs_global_lock, split_batch},
@@ -14,6 +15,7 @@ use super::{
     session_settings::keep_write_settings,
     single_statement_commit::{self, SimpleBatch},
     sql::{Transaction, Uncommitted},
+    transient_errors::{is_rolled_back, may_succeed_later},
     writer_lease::WriterLease,
 };
 use crate::{
@@ -27,7 +29,6 @@ use crate::{
     },
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
-use tokio_postgres::error::{DbError, Severity, SqlState};
 
 /// How often a batch is tried that conflicted with another one, or whose connection broke before it was complete.
 const COMMIT_TRIES: usize = 5;
@@ -278,26 +279,6 @@ impl PostgresCommitLoop {
             self.session = None;
         }
     }
-}
-
-/// Whether the server said that it rolled back a statement that was a transaction of its own. It does not say so of one whose
-/// connection it ended.
-fn is_rolled_back(error: &Error) -> bool {
-    let said = |error: &tokio_postgres::Error| error.as_db_error().and_then(DbError::parsed_severity);
-    matches!(error, Error::Postgres(error) if said(error) == Some(Severity::Error))
-}
-
-/// Whether the error may be gone at a retry, because another transaction or the server caused it.
-pub(super) fn may_succeed_later(error: &Error) -> bool {
-    let passes = [
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::ADMIN_SHUTDOWN,
-        SqlState::CRASH_SHUTDOWN,
-        // A day was attached while the row was on its way to the rest partition: now it belongs to the day.
-        SqlState::CHECK_VIOLATION,
-    ];
-    matches!(error, Error::Postgres(error) if error.code().is_some_and(|code| passes.contains(code)))
 }
 
 impl BatchWriter for PostgresCommitLoop {

@@ -83,7 +83,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Without locks other than `health_if_unwell`: there are none if all endpoints are healthy.
+    /// Whether only `health_if_unhealthy` has locks: if all endpoints are healthy, none is taken.
     pub(in crate::store) fn is_conditional(&self) -> bool {
         self.queues.is_empty() && self.health.is_empty() && self.digests.is_empty()
     }

@@ -30,7 +30,7 @@ impl ExpectedState {
         }
     }
 
-    /// The `queue` that a row in flight must have; 0, and not compared, in other states.
+    /// Value of the column `queue` that a row in flight must have; 0, and not compared, in other states.
     pub(in crate::store) fn queue_column(self) -> i64 {
         match self {
             Self::State(_) => 0,

@@ -35,6 +35,7 @@ pub(super) mod recent;
 pub(super) mod replays;
 pub(super) mod retention;
 mod retention_delete;
+mod retention_reader;
 pub(super) mod retention_records;
 pub(super) mod rollup;
 mod row;

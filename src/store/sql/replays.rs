@@ -204,11 +204,7 @@ fn has_delivery(connection: &dyn Sql, event: EventId, endpoint: EndpointId) -> R
 /// The replay as it is now, and the endpoint queues in which something waits.
 pub(super) type ReplayProgress = (Option<Replay>, NewlyDue);
 
-pub(in crate::store) fn promote_next(
-    tx: &dyn Sql,
-    page: &ReplayPage,
-    now: Timestamp,
-) -> Result<ReplayProgress> {
+pub(in crate::store) fn advance(tx: &dyn Sql, page: &ReplayPage, now: Timestamp) -> Result<ReplayProgress> {
     let running = |replay: &Replay| replay.state == ReplayState::Running && replay.reached == page.after_id;
     let Some(mut replay) = find(tx, page.replay)?.filter(running) else { return Ok((None, Vec::new())) };
     let mut waiting = Vec::new();

@@ -1,5 +1,5 @@
-//! Statistics tables: counters by endpoint and by event type, for minutes, hours and days. `rollup` fills them, `traffic`
-//! queries them.
+//! Statistics tables: counters by endpoint and by event type, for minutes, hours and days. `rollup` fills them,
+//! `statistics_query` reads them.
 
 use super::{
     BulkStatement, Result, Row, Sql, ToValue,

@@ -23,14 +23,14 @@ use std::{
     collections::{BTreeMap, HashSet},
 };
 
-/// Rows between two starts: of an app or of one endpoint,
+/// Rows of an app or of one endpoint between two starts.
 const OF_ENDPOINT: &str =
     "FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4 AND start < ?5";
-/// of one event type, each found by its key, which begins with the time,
+/// Starts of the rows of one event type: each row is found by its key, which begins with the time.
 const STARTS: &str = "WITH RECURSIVE starts(at) AS (SELECT CAST(?3 AS bigint) UNION ALL SELECT at + ?6 FROM starts WHERE at + ?6 < ?4)";
 const OF_TYPE: &str = "FROM starts CROSS JOIN statistics_by_type
      WHERE app = ?1 AND width = ?2 AND start = at AND type = ?5";
-/// and of all event types of an app.
+/// Rows of all event types of an app between two starts.
 const OF_TYPES: &str = "FROM statistics_by_type WHERE app = ?1 AND width = ?2 AND start >= ?3 AND start < ?4";
 
 pub(in crate::store) fn statistics(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Statistics> {

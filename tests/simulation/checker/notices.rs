@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 pub(crate) fn check(disk: &Connection, violations: &mut Vec<Violation>) {
     let count = |sql: &str| disk.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
-    let mut complain = |what: String| violations.push(Violation { promise: Promise::Told, what });
+    let mut complain = |what: String| violations.push(Violation { promise: Promise::Notified, what });
     let (died, notices) = (
         count("SELECT count(*) FROM deaths"),
         count("SELECT ifnull(sum(count), 0) FROM notices WHERE kind = 4"),

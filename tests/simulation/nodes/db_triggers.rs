@@ -117,7 +117,7 @@ pub(crate) fn report(env: &NodesEnv) {
             "sweep" => Promise::Sweep,
             "sole" => Promise::Sole,
             "fence" => Promise::Fence,
-            _ => Promise::Place,
+            _ => Promise::OnePlace,
         };
         env.complain(promise, what);
     }

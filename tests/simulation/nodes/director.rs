@@ -160,7 +160,7 @@ impl NodesDirector {
             node.die(env);
         }
         if is_late && !is_doomed && !has_ended {
-            env.complain(Promise::Leadership, format!("node {number} did not stop within its grace"));
+            env.complain(Promise::Consistency, format!("node {number} did not stop within its grace"));
         }
     }
 

@@ -150,7 +150,7 @@ impl Node {
         if env.log().has_lost(epoch) {
             let what =
                 format!("node {} works on under {epoch}, of which the store lost something", self.number);
-            env.complain(Promise::Leadership, what);
+            env.complain(Promise::Consistency, what);
         }
         let Some(entry) = self.service().and_then(|service| service.app(ADMIN, APP).ok()) else { return };
         for endpoint in entry.endpoints().iter() {
@@ -162,7 +162,7 @@ impl Node {
             };
             if known != stored {
                 let what = format!("node {} has {known:?} for {stored:?} of {}", self.number, endpoint.id());
-                env.complain(Promise::Leadership, what);
+                env.complain(Promise::Consistency, what);
             }
         }
     }

@@ -145,7 +145,7 @@ impl NodeHttpSender {
         };
         if !found.is_some_and(is_owned) {
             let what = format!("(queue, lease, dead) {found:?} at {now} of {send:?}");
-            self.env.complain(Promise::Dial, what);
+            self.env.complain(Promise::Send, what);
         }
     }
 

@@ -142,7 +142,7 @@ fn left_behind(env: &NodesEnv) {
          + (SELECT count(*) FROM deliveries WHERE queue < 0)";
     if count(env, sql) > 0 {
         let what = format!("nodes that stopped left something behind: {}", remains(env));
-        env.complain(Promise::Leadership, what);
+        env.complain(Promise::Consistency, what);
     }
 }
 

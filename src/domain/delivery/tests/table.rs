@@ -1,4 +1,4 @@
-//! The design's table of states, written out by hand, and the transitions of a delivery.
+//! The design's table of states, written out, and the transitions of a delivery.
 //!
 //! `table` is that table; `expected` picks its row for one transition. Neither uses the code under test.
 
