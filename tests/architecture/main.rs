@@ -81,7 +81,7 @@ rule!(shared_sql_is_portable, not_portable,
         ("store/sql/x.rs", "let q = \"SELECT ifnull(max(id), 0) FROM events\";"),
         ("store/sql/x.rs", "let q = \"UPDATE deliveries SET due = ?2 WHERE id = ?1\";"),
         ("store/sql/x.rs", "let q = \"DELETE FROM\n  deliveries\";"),
-        ("store/sql/store_impl/x.rs", "fn f(c: &rusqlite::Connection) {}"),
+        ("store/sql/group_commit/x.rs", "fn f(c: &rusqlite::Connection) {}"),
     ],
     green: ("store/sql/x.rs", "let q = \"SELECT coalesce(max(id), 0) FROM deliveries\"; // rusqlite, ifnull")
 );
