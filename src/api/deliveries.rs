@@ -39,7 +39,7 @@ pub(super) struct DeliveryView {
     /// The same in the names of its contract.
     pub contract_status: String,
     /// Why it ended: `exhausted`, `refused_by_receiver`, `serialisation_failed`, `signing_failed`, `closed`,
-    /// `endpoint_off`, `endpoint_deleted`, `manual`, `give_up_after` or `retention`.
+    /// `endpoint_off`, `endpoint_deleted`, `by_hand`, `give_up_after` or `retention`.
     pub reason: Option<&'static str>,
     pub attempt_count: u32,
     #[schema(format = DateTime)]

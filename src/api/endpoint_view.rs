@@ -50,7 +50,7 @@ pub(super) struct EndpointView {
     metadata: Option<Value>,
     /// `active`, `degraded` (see `…/health`) or `disabled`.
     status: &'static str,
-    /// `manual`; `gone`: the receiver answered 410; or the word of the contract's rule, for example `failing`.
+    /// `by_hand`; `gone`: the receiver answered 410; or the word of the contract's rule, for example `failing`.
     disabled_reason: Option<String>,
     #[schema(format = DateTime)]
     disabled_at: Option<String>,

@@ -276,7 +276,7 @@ fn example() -> Retired {
     let list = "[words]\nzeppelin = \"airship\"\n\"left luggage\" = \"baggage\"\n[identifiers]\nhum = \"noise\"\n\
         [columns]\nlost = \"missing\"\n[[exempt]]\nfile = \"src/old.rs\"\nnames = [\"zeppelin\"]\nreason = \"It is a stored name.\"\n\
         [[frozen]]\nfiles = [\"src/first.sql\"]\nreason = \"It never changes at all.\"\n";
-    toml::from_str(list).unwrap()
+    toml::from_str(list).expect("a list")
 }
 
 #[test]
@@ -351,7 +351,10 @@ fn exported_twice(files: &[(String, String)]) -> Vec<String> {
 
 #[test]
 fn no_two_exported_types_have_one_name() {
-    let files: Vec<_> = read_files().into_iter().filter(|(path, _)| path.ends_with(".rs")).collect();
+    let files: Vec<_> = read_files()
+        .into_iter()
+        .filter(|(path, _)| Path::new(path).extension().is_some_and(|extension| extension == "rs"))
+        .collect();
     let twice = exported_twice(&files);
     assert!(twice.is_empty(), "\n{}\n", twice.join("\n"));
 

@@ -128,10 +128,10 @@ impl BulkCase {
                 new_delivery.permit = Some(self.fixture.permits.take());
             }
             2 if what & 4 == 4 => {
-                new_delivery.delivery.apply_availability(Availability::DisabledHold, after(0))
+                new_delivery.delivery.apply_availability(Availability::DisabledHold, after(0));
             }
             3 if what & 4 == 4 => {
-                new_delivery.delivery.apply_availability(Availability::DisabledCancel, after(0))
+                new_delivery.delivery.apply_availability(Availability::DisabledCancel, after(0));
             }
             _ => {}
         }

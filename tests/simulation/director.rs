@@ -126,7 +126,7 @@ impl Director {
         }
         plan.wishes.iter().for_each(|wish| self.plan(wish.at, AgendaItem::Action(*wish)));
         plan.availability_changes.iter().for_each(|availability| {
-            self.plan(availability.at, AgendaItem::ChangeAvailability(*availability))
+            self.plan(availability.at, AgendaItem::ChangeAvailability(*availability));
         });
         for (number, bulk) in plan.bulks.iter().enumerate() {
             self.plan(bulk.at, AgendaItem::SendAgain(number));
@@ -159,7 +159,7 @@ impl Director {
             AgendaItem::Publish(number) => drop(self.actors.spawn(actors::publish(env, number))),
             AgendaItem::Action(plan) => drop(self.actors.spawn(actors::act(env, plan))),
             AgendaItem::ChangeAvailability(plan) => {
-                drop(self.actors.spawn(actors::set_availability(env, plan)))
+                drop(self.actors.spawn(actors::set_availability(env, plan)));
             }
             AgendaItem::SendAgain(number) => {
                 let plan = env.plan.bulks[number].clone();

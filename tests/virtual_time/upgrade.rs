@@ -120,6 +120,6 @@ async fn an_unreadable_contract_of_the_past_is_an_error_that_names_it() {
     assert!(is_listed, "a dead delivery is listed with the contract that it died under");
     let damage = "UPDATE contracts SET document = replace(document, '\"dead_letters\"', '\"dead_mails\"')";
     assert!(fixture.on_disk(|file| file.execute(damage, [])).unwrap() > 1);
-    let refused = list().await.err().expect("it is an error").to_string();
+    let refused = list().await.expect_err("it is an error").to_string();
     assert!(refused.contains("contract ") && refused.contains("dead_mails"), "{refused}");
 }
