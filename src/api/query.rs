@@ -159,7 +159,7 @@ mod tests {
     fn a_cursor_opens_only_with_the_list_and_filter_it_came_from() {
         let here = query("/v1/apps/a/deliveries?status=dead&event_type=x").unwrap();
         let cursor = Cursor { at: 1_700_000_000_000, id: 42 };
-        let service = crate::service::closed_store::service();
+        let service = crate::service::test_service::service();
         let encrypted = here.encode_cursor(&service, cursor).unwrap();
         let open =
             |text: &str| query(&format!("{text}&cursor={encrypted}&limit=7")).unwrap().cursor(&service);
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_cursor_with_any_changed_character_is_refused() {
         let here = query("/list").unwrap();
-        let service = crate::service::closed_store::service();
+        let service = crate::service::test_service::service();
         let encrypted = here.encode_cursor(&service, Cursor { at: 7, id: 8 }).unwrap();
         for index in 0..encrypted.len() {
             let mut changed = encrypted.clone().into_bytes();

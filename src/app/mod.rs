@@ -34,10 +34,7 @@ use crate::{
     outbound::{ClientOptions, HttpClient, SystemResolver},
     runtime::{Clock, Entropy, Shutdown, ShutdownHandle, SystemClock, SystemEntropy},
     service::{self, NodeInfo, Service, stream::Streams},
-    store::{
-        Store,
-        live_updates::{LiveUpdateListener, LiveUpdateStore},
-    },
+    store::{CommitObservers, Store},
 };
 use anyhow::{Context, bail};
 use std::{
@@ -93,7 +90,7 @@ struct StartedNode {
     admin_key: Option<String>,
     listener: TcpListener,
     service: Arc<Service>,
-    store: Arc<dyn Store>,
+    store: Store,
     engine: Engine,
     /// Notified when another node changed the configuration; None for a single node.
     config_notify: Option<Arc<Notify>>,
@@ -113,10 +110,13 @@ impl StartedNode {
         let (queues, events) =
             EndpointQueues::new(engine_limits(settings), config_cache.clone(), node_state.clone());
         let streams = Arc::new(Streams::default());
-        let commit_listener = LiveUpdateListener::new(queues.clone(), streams.clone(), config_cache.clone());
-        let store = open_store::open(settings, Arc::new(commit_listener), &metrics).await?;
-        let delivery_store = Arc::new(LiveUpdateStore::new(store.clone(), streams.clone()));
-        let joined = open_store::join(settings, &*store, &*clock).await?;
+        let observers = CommitObservers {
+            engine: queues.clone(),
+            live_updates: streams.clone(),
+            watch: Arc::new(host::CommitStopwatch(metrics.clone())),
+        };
+        let store = open_store::open(settings, observers).await?;
+        let joined = open_store::join(settings, &store, &*clock).await?;
         if !joined.is_alone {
             node_state.join(joined.epoch);
         }
@@ -124,17 +124,15 @@ impl StartedNode {
             store_bytes_max: settings.store_bytes_max.map(|bytes| bytes as u64),
             disk_free_min: settings.disk_free_min as u64,
         }));
-        storage.set_usage(open_store::usage(settings, &*store).await?);
+        storage.set_usage(open_store::usage(settings, &store).await?);
         let ids = IdGenerator::new(joined.slot, joined.newest_id);
         let addresses = address_policy(settings, is_dev);
-        let gate = send_gate(&node_state, &clock, &delivery_store);
+        let gate =
+            NodeSendGate { node_state: node_state.clone(), clock: clock.clone(), store: store.clone() };
         let client = http_client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::ServiceDeps {
             config_cache: config_cache.clone(),
-            delivery_store: delivery_store.clone(),
-            config_store: store.clone(),
-            query_store: store.clone(),
-            cluster_store: store.clone(),
+            store: store.clone(),
             node_state: node_state.clone(),
             permits: queues.clone(),
             clock: clock.clone(),
@@ -170,7 +168,7 @@ impl StartedNode {
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache,
-                delivery_store,
+                store: store.clone(),
                 http_sender: client,
                 clock,
                 entropy,
@@ -178,8 +176,6 @@ impl StartedNode {
                 outage_detector: Arc::default(),
                 renderer: Renderer::default(),
             },
-            cluster_store: store.clone(),
-            query_store: store.clone(),
             ids,
             storage,
             audit_retention: settings.audit_retention,
@@ -256,19 +252,6 @@ fn initial_node_state(store: &StoreLocation) -> NodeLease {
     match store {
         StoreLocation::Sqlite(_) => NodeLease::single_node(),
         StoreLocation::Postgres(_) => NodeLease::default(),
-    }
-}
-
-/// The gate of outbound requests: this node's lease, and whether the store takes results.
-fn send_gate(
-    node_state: &Arc<NodeLease>,
-    clock: &Arc<dyn Clock>,
-    delivery_store: &Arc<LiveUpdateStore>,
-) -> NodeSendGate {
-    NodeSendGate {
-        node_state: node_state.clone(),
-        clock: clock.clone(),
-        delivery_store: delivery_store.clone(),
     }
 }
 

@@ -23,6 +23,7 @@ pub mod health;
 pub mod id;
 pub mod inspection;
 pub mod json;
+pub mod lease;
 pub mod live_update;
 pub mod metrics;
 pub mod node_lease;

@@ -9,7 +9,6 @@ use super::{
     endpoint::Disabled,
     event::Event,
     id::{AppId, EndpointId},
-    live_update::LiveUpdate,
     time::Timestamp,
 };
 use std::sync::Arc;
@@ -144,6 +143,4 @@ pub trait CommitListener: Send + Sync {
     fn is_queue_remote(&self, _: EndpointId) -> bool {
         false
     }
-    /// A live update for subscribers that no other call implies. No action is needed.
-    fn live_update(&self, _: LiveUpdate) {}
 }

@@ -25,7 +25,7 @@ use crate::{
     },
     outbound::{HttpSender, OutboundRequest},
     runtime::{Clock, Entropy},
-    store::DeliveryStore,
+    store::Store,
 };
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl From<RenderError> for NoOutcome {
 
 pub struct DeliveryWorker {
     pub config_cache: Arc<ConfigCache>,
-    pub delivery_store: Arc<dyn DeliveryStore>,
+    pub store: Store,
     pub http_sender: Arc<dyn HttpSender>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
@@ -67,7 +67,7 @@ impl DeliveryWorker {
         ticket: &AdmissionTicket,
     ) -> Option<SendResult> {
         let OutgoingDelivery { leased, note } = sending;
-        let mut lease_guard = LeaseGuard::new(leased, note, self.delivery_store.clone(), self.clock.clone());
+        let mut lease_guard = LeaseGuard::new(leased, note, self.store.clone(), self.clock.clone());
         // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
         let leased = lease_guard.leased()?;
         let endpoint = self.config_cache.endpoint(leased.delivery.endpoint)?;
@@ -77,7 +77,7 @@ impl DeliveryWorker {
         let begun_at = self.clock.now();
         let packed = self.prepare(leased, &endpoint).await;
         // No request starts unless its result can be recorded.
-        if !self.delivery_store.can_record() {
+        if !self.store.can_record() {
             return None;
         }
         let delivered = match packed {
@@ -170,8 +170,7 @@ impl DeliveryWorker {
             counts = self.outage_detector.record(record.app, target.host(), &outcome, self.clock.now());
             let is_stale = outcome.class == OutcomeClass::StaleConnection;
             lease_guard.add_attempt(new_attempt(&prepared.endpoint, started_at, outcome));
-            let may_repeat =
-                || self.delivery_store.can_record() && queue.may_repeat(ticket, self.clock.now());
+            let may_repeat = || self.store.can_record() && queue.may_repeat(ticket, self.clock.now());
             if !is_stale || fresh || !may_repeat() {
                 break;
             }

@@ -80,7 +80,7 @@ impl Dispatcher {
         let misplaced = queue.take_unsendable(now);
         if !misplaced.is_empty() {
             // The result is not awaited: the command is queued as soon as it is called.
-            drop(self.delivery_worker.delivery_store.release(misplaced, now));
+            drop(self.delivery_worker.store.release(misplaced, now));
         }
         while let Some((sending, ticket)) = self.queues.next(queue, now) {
             let (queues, queue, worker) = (self.queues.clone(), queue.clone(), self.delivery_worker.clone());
@@ -105,7 +105,7 @@ impl Dispatcher {
         }
         let now = self.delivery_worker.clock.now();
         let count = queued.len();
-        let handed_back = self.delivery_worker.delivery_store.release(queued, now);
+        let handed_back = self.delivery_worker.store.release(queued, now);
         match tokio::time::timeout(LAST_WRITE_TIMEOUT, handed_back).await {
             Ok(Ok(())) => tracing::info!(count, "released deliveries that were not yet sent"),
             Ok(Err(error)) => {

@@ -5,10 +5,7 @@ use super::{DeliveryWorker, EndpointQueues, LAST_WRITE_TIMEOUT, clock_sync::Cloc
 use crate::{
     domain::{config_cache::ConfigCache, id::EndpointId, outage_detector::OutageDetector, time::Timestamp},
     runtime::{Clock, Shutdown},
-    store::{
-        ClusterStore, StoreError,
-        cluster::{HealthCandidate, RollupResult},
-    },
+    store::{Store, StoreError, health::HealthCandidate, statistics::RollupResult},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +29,7 @@ const INTERVALS_MISSED_MAX: u32 = 60;
 
 pub(super) struct HealthWorker {
     config_cache: Arc<ConfigCache>,
-    cluster_store: Arc<dyn ClusterStore>,
+    store: Store,
     clock: Arc<dyn Clock>,
     outage_detector: Arc<OutageDetector>,
     every: Duration,
@@ -49,12 +46,11 @@ impl HealthWorker {
     pub(super) async fn begin(
         delivery_worker: &DeliveryWorker,
         queues: &EndpointQueues,
-        cluster_store: Arc<dyn ClusterStore>,
         every: Duration,
     ) -> Result<Self, StoreError> {
-        let DeliveryWorker { config_cache, outage_detector: detector, clock, .. } = delivery_worker;
+        let DeliveryWorker { config_cache, store, outage_detector: detector, clock, .. } = delivery_worker;
         let now = clock.now();
-        let health = cluster_store.health_bootstrap(now).await?;
+        let health = store.health_bootstrap(now).await?;
         detector.start(health.adjusted_time, every * INTERVALS_MISSED_MAX, now);
         for endpoint in health.failing {
             queues.start_half_open(endpoint, now);
@@ -67,7 +63,7 @@ impl HealthWorker {
         }
         Ok(Self {
             config_cache: config_cache.clone(),
-            cluster_store,
+            store: store.clone(),
             clock: clock.clone(),
             outage_detector: detector.clone(),
             every,
@@ -97,7 +93,7 @@ impl HealthWorker {
 
     fn clock_sync(&self) -> ClockSync {
         ClockSync {
-            cluster_store: self.cluster_store.clone(),
+            store: self.store.clone(),
             clock: self.clock.clone(),
             outage_detector: self.outage_detector.clone(),
             node_state: self.leader.node_state.clone(),
@@ -131,7 +127,7 @@ impl HealthWorker {
         loop {
             let now = self.clock.now();
             let RollupResult { candidates, rows, has_more } =
-                self.cluster_store.roll_up(self.outage_detector.adjusted_time(now), now).await?;
+                self.store.roll_up(self.outage_detector.adjusted_time(now), now).await?;
             self.candidates.extend(candidates);
             all += rows;
             if !has_more {
@@ -144,7 +140,7 @@ impl HealthWorker {
         let now = self.clock.now();
         // A clock that was set back must not delay an evaluation.
         if self.degraded_at <= now || self.degraded_at.since(now) > DEGRADED_EVERY {
-            self.candidates.extend(self.cluster_store.degraded().await?);
+            self.candidates.extend(self.store.degraded().await?);
             self.degraded_at = now.plus(DEGRADED_EVERY);
         }
         self.evaluated.retain(|_, again| now < *again && again.since(now) <= SAME_ENDPOINT_AFTER);
@@ -153,7 +149,7 @@ impl HealthWorker {
         for some in due.chunks(CANDIDATES_PER_STEP) {
             let candidates: Vec<HealthCandidate> = some.iter().filter_map(|id| self.candidate(*id)).collect();
             if !candidates.is_empty() {
-                self.cluster_store.evaluate_health(candidates, now).await?;
+                self.store.evaluate_health(candidates, now).await?;
             }
         }
         for endpoint in due {

@@ -81,7 +81,7 @@ impl Inspector {
     async fn start_waiting(&self, running: &mut RunningInspections) -> Result<(), StoreError> {
         while running.tasks.len() < INSPECTIONS_MAX {
             let Some(inspection) =
-                self.delivery_worker.delivery_store.start_next_inspection(INSPECTIONS_PER_APP_MAX).await?
+                self.delivery_worker.store.start_next_inspection(INSPECTIONS_PER_APP_MAX).await?
             else {
                 break;
             };
@@ -100,7 +100,7 @@ impl Inspector {
     async fn store_report(&self, inspection: InspectionId, report: Option<InspectionReport>) {
         let delivery_worker = &self.delivery_worker;
         while let Err(error) = delivery_worker
-            .delivery_store
+            .store
             .finish_inspection(inspection, report.clone(), delivery_worker.clock.now())
             .await
         {

@@ -12,7 +12,7 @@ use crate::{
         verdict::Verdict,
     },
     runtime::Clock,
-    store::{DeliveryStore, deliveries::DeliveryResult},
+    store::{Store, deliveries::DeliveryResult},
 };
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct LeaseGuard {
     attempts: Vec<Attempt>,
     /// History note on why it is sent when it is.
     note: Option<String>,
-    delivery_store: Arc<dyn DeliveryStore>,
+    store: Store,
     clock: Arc<dyn Clock>,
 }
 
@@ -31,10 +31,10 @@ impl LeaseGuard {
     pub(super) fn new(
         leased: LeasedDelivery,
         note: Option<String>,
-        delivery_store: Arc<dyn DeliveryStore>,
+        store: Store,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { leased: Some(leased), sent_at: None, attempts: Vec::new(), note, delivery_store, clock }
+        Self { leased: Some(leased), sent_at: None, attempts: Vec::new(), note, store, clock }
     }
 
     pub(super) fn leased(&self) -> Option<&LeasedDelivery> {
@@ -81,7 +81,7 @@ impl LeaseGuard {
         let attempts = std::mem::take(&mut self.attempts);
         if let Some(leased) = self.leased.take() {
             let contract = Some(contract.clone());
-            self.delivery_store.record_result(DeliveryResult {
+            self.store.record_result(DeliveryResult {
                 leased,
                 attempts,
                 verdict,
@@ -111,14 +111,14 @@ impl Drop for LeaseGuard {
         }
         if self.attempts.is_empty() {
             // The result is not awaited: the command is queued as soon as it is called.
-            drop(self.delivery_store.release(vec![leased], now));
+            drop(self.store.release(vec![leased], now));
             return;
         }
         let attempts = std::mem::take(&mut self.attempts);
         let verdict = Verdict::RetryUncounted { due: now };
         // This verdict ends no delivery and says nothing about the endpoint.
         let (disable, health_sample, contract) = (None, None, None);
-        self.delivery_store.record_result(DeliveryResult {
+        self.store.record_result(DeliveryResult {
             leased,
             attempts,
             verdict,

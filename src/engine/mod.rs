@@ -55,7 +55,7 @@ use crate::{
         time::Timestamp,
     },
     runtime::Shutdown,
-    store::{ClusterStore, QueryStore, StoreError},
+    store::StoreError,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -63,8 +63,6 @@ pub struct Engine {
     pub queues: Arc<EndpointQueues>,
     pub queue_events: QueueEvents,
     pub delivery_worker: DeliveryWorker,
-    pub cluster_store: Arc<dyn ClusterStore>,
-    pub query_store: Arc<dyn QueryStore>,
     pub ids: IdGenerator,
     pub storage: Arc<StorageSpace>,
     /// How long audit records are kept.
@@ -134,7 +132,7 @@ impl Engine {
         }
         let membership = membership::Membership {
             queues: self.queues.clone(),
-            cluster_store: self.cluster_store.clone(),
+            store: self.delivery_worker.store.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
         };
@@ -152,11 +150,11 @@ impl Engine {
         let mut was_told = false;
         loop {
             let found = async {
-                let queues = self.cluster_store.find_queues().await?;
-                let (cluster, every) = (self.cluster_store.clone(), self.intervals.health);
+                let queues = self.delivery_worker.store.find_queues().await?;
                 Ok((
                     queues,
-                    health::HealthWorker::begin(&self.delivery_worker, &self.queues, cluster, every).await?,
+                    health::HealthWorker::begin(&self.delivery_worker, &self.queues, self.intervals.health)
+                        .await?,
                 ))
             };
             match found.await {
@@ -201,8 +199,7 @@ impl Engine {
         );
         let expiry = retention_worker::RetentionWorker {
             config_cache: delivery_worker.config_cache.clone(),
-            delivery_store: delivery_worker.delivery_store.clone(),
-            cluster_store: self.cluster_store.clone(),
+            store: delivery_worker.store.clone(),
             clock: delivery_worker.clock.clone(),
             metrics: delivery_worker.metrics.clone(),
             every: self.intervals.retention,
@@ -211,7 +208,7 @@ impl Engine {
         };
         let recovery = retry_accelerator::RetryAccelerator {
             recovered: self.queue_events.recovered_endpoints,
-            delivery_store: delivery_worker.delivery_store.clone(),
+            store: delivery_worker.store.clone(),
             clock: delivery_worker.clock.clone(),
             under_way: Vec::new(),
         };
@@ -219,9 +216,7 @@ impl Engine {
             queues: queues.clone(),
             changed_endpoints: self.queue_events.changed_endpoints,
             config_cache: delivery_worker.config_cache.clone(),
-            delivery_store: delivery_worker.delivery_store.clone(),
-            cluster_store: self.cluster_store,
-            query_store: self.query_store,
+            store: delivery_worker.store.clone(),
             clock: delivery_worker.clock.clone(),
             metrics: delivery_worker.metrics.clone(),
             intervals: self.intervals,
@@ -266,8 +261,7 @@ impl Engine {
         scheduler::Scheduler {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
-            delivery_store: self.delivery_worker.delivery_store.clone(),
-            cluster_store: self.cluster_store.clone(),
+            store: self.delivery_worker.store.clone(),
             clock: self.delivery_worker.clock.clone(),
             recheck_every: self.intervals.recheck,
             recheck_at: self.delivery_worker.clock.now().plus(self.intervals.recheck),
@@ -278,9 +272,7 @@ impl Engine {
         replayer::Replayer {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
-            delivery_store: self.delivery_worker.delivery_store.clone(),
-            query_store: self.query_store.clone(),
-            cluster_store: self.cluster_store.clone(),
+            store: self.delivery_worker.store.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
             replays_changed: self.queues.replays.clone(),
@@ -294,8 +286,7 @@ impl Engine {
         operational_webhooks::OperationalWebhooks {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
-            delivery_store: self.delivery_worker.delivery_store.clone(),
-            query_store: self.query_store.clone(),
+            store: self.delivery_worker.store.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
             storage: self.storage.clone(),
@@ -314,7 +305,7 @@ async fn drain(
     dispatch: &dispatcher::Dispatcher,
 ) -> Result<(), StoreError> {
     for _ in 0..DRAIN_FLUSHES_MAX {
-        delivery_worker.delivery_store.flush().await?;
+        delivery_worker.store.flush().await?;
         dispatch.release_queued().await;
         if dispatch.queues.permits_out() == 0 {
             break;

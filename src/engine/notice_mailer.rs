@@ -16,7 +16,7 @@ use crate::{
     outbound::{Mailer, SendMailResult},
     runtime::{Clock, Shutdown},
     store::{
-        DeliveryStore, StoreError,
+        Store, StoreError,
         notices::{MailCursor, MailOutcome, NoticeBatch},
     },
 };
@@ -46,7 +46,7 @@ pub struct MailSettings {
 
 pub(super) struct NoticeMailer {
     config_cache: Arc<ConfigCache>,
-    delivery_store: Arc<dyn DeliveryStore>,
+    store: Store,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     /// Notified when a notice was written.
@@ -88,7 +88,7 @@ impl NoticeMailer {
     ) -> Self {
         Self {
             config_cache: delivery_worker.config_cache.clone(),
-            delivery_store: delivery_worker.delivery_store.clone(),
+            store: delivery_worker.store.clone(),
             clock: delivery_worker.clock.clone(),
             metrics: delivery_worker.metrics.clone(),
             notices_waiting,
@@ -149,7 +149,7 @@ impl NoticeMailer {
         self.progress.cooling_down.retain(|_, until| now < *until && until.since(now) <= MAIL_COOLDOWN);
         let resting = self.progress.cooling_down.keys().copied().collect();
         let leadership = MailCursor { after: self.progress.last_app, collecting: resting };
-        match self.delivery_store.next_mail(leadership, now).await {
+        match self.store.next_mail(leadership, now).await {
             Ok(NoticeBatch { notices, .. }) if !notices.is_empty() => self.deliver(&notices, now).await,
             Ok(NoticeBatch { closes_at, .. }) => {
                 if let Some(post) = &self.settings {
@@ -227,7 +227,7 @@ impl NoticeMailer {
     async fn record_result(&self, first: &Notice, end: MailOutcome, come_back: Timestamp) -> Timestamp {
         loop {
             let now = self.clock.now();
-            match self.delivery_store.finish_mail(first.app, first.id, end.clone(), now).await {
+            match self.store.finish_mail(first.app, first.id, end.clone(), now).await {
                 Ok(()) => return come_back,
                 Err(error @ (StoreError::Closed | StoreError::Corrupt(_))) => {
                     tracing::error!(%error, notice = %first.id, "could not record the result of a mail");

@@ -16,7 +16,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
     store::{
-        DeliveryStore, QueryStore, StoreError,
+        Store, StoreError,
         deliveries::NewEvent,
         fan_out::{fan_out, receives_deliveries},
     },
@@ -33,8 +33,7 @@ const PUBLISH_ERROR_PAUSE: Duration = Duration::from_secs(5);
 pub(super) struct OperationalWebhooks {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) config_cache: Arc<ConfigCache>,
-    pub(super) delivery_store: Arc<dyn DeliveryStore>,
-    pub(super) query_store: Arc<dyn QueryStore>,
+    pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: IdGenerator,
     pub(super) storage: Arc<StorageSpace>,
@@ -88,9 +87,9 @@ impl OperationalWebhooks {
     }
 
     async fn publish(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
-        let waiting = self.query_store.unpublished_notices(NOTICES_PER_STEP).await?;
+        let waiting = self.store.unpublished_notices(NOTICES_PER_STEP).await?;
         if waiting.closes_at.is_some_and(|at| at <= now) {
-            self.delivery_store.close_digests(now).await?;
+            self.store.close_digests(now).await?;
             return Ok(now);
         }
         if waiting.notices.is_empty() {
@@ -103,11 +102,9 @@ impl OperationalWebhooks {
             self.storage.add_stored(new.event.data.len(), new.deliveries.len());
         }
         if !events.is_empty() {
-            self.delivery_store.accept(events).await?;
+            self.store.accept(events).await?;
         }
-        self.delivery_store
-            .mark_notices_published(waiting.notices.iter().map(|notice| notice.id).collect())
-            .await?;
+        self.store.mark_notices_published(waiting.notices.iter().map(|notice| notice.id).collect()).await?;
         Ok(now)
     }
 

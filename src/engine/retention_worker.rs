@@ -15,7 +15,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
     store::{
-        ClusterStore, DeliveryStore, StoreError,
+        Store, StoreError,
         retention::{EventIdRanges, ExpireResult, OverdueSearch},
     },
 };
@@ -36,8 +36,7 @@ const RESCAN_PAUSE_FACTOR: u32 = 50;
 
 pub(super) struct RetentionWorker {
     pub(super) config_cache: Arc<ConfigCache>,
-    pub(super) delivery_store: Arc<dyn DeliveryStore>,
-    pub(super) cluster_store: Arc<dyn ClusterStore>,
+    pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,
     /// How often it checks when there is nothing to do.
@@ -125,7 +124,7 @@ impl RetentionWorker {
             let to_id = first_id_at(oldest_kept);
             let search = OverdueSearch { after_id: walk.reached, to_id, most: EVENTS_PER_SCAN_STEP };
             if search.to_id > search.after_id + 1 {
-                let overdue = self.cluster_store.overdue(search, self.config_cache.clone(), now).await?;
+                let overdue = self.store.overdue(search, self.config_cache.clone(), now).await?;
                 self.expire(overdue.ranges).await?;
                 let walk = &mut self.scans[index];
                 walk.reached = if overdue.is_last { to_id - 1 } else { overdue.reached };
@@ -145,7 +144,7 @@ impl RetentionWorker {
     async fn expire(&self, mut ranges: EventIdRanges) -> Result<(), StoreError> {
         while !ranges.is_empty() {
             let began = self.clock.now();
-            let expired = self.delivery_store.expire(ranges, self.config_cache.clone(), began).await?;
+            let expired = self.store.expire(ranges, self.config_cache.clone(), began).await?;
             self.report(&expired);
             ranges = expired.remaining;
             if !ranges.is_empty() {

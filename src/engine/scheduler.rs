@@ -8,7 +8,7 @@ use crate::{
     domain::{config_cache::ConfigCache, id::EndpointId, time::Timestamp},
     runtime::{Clock, Shutdown},
     store::{
-        ClusterStore, DeliveryStore,
+        Store,
         deliveries::{LeaseRequest, LeaseResult},
     },
 };
@@ -35,8 +35,7 @@ const RECHECK_PAUSE_MAX: Duration = Duration::from_secs(15);
 pub(super) struct Scheduler {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) config_cache: Arc<ConfigCache>,
-    pub(super) delivery_store: Arc<dyn DeliveryStore>,
-    pub(super) cluster_store: Arc<dyn ClusterStore>,
+    pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) recheck_every: Duration,
     pub(super) recheck_at: Timestamp,
@@ -74,7 +73,7 @@ impl Scheduler {
             tokio::task::yield_now().await;
             return self.queues.first_due().unwrap_or(self.recheck_at).min(self.recheck_at);
         }
-        match self.delivery_store.lease_due(requests, now).await {
+        match self.store.lease_due(requests, now).await {
             Ok(refilled) => {
                 for LeaseResult {
                     endpoint,
@@ -161,7 +160,7 @@ impl Scheduler {
     /// Searches the store for due queues: notifications may be lost, the store is the truth.
     async fn recheck(&mut self, now: Timestamp) {
         let begun = self.clock.monotonic();
-        match self.cluster_store.find_queues().await {
+        match self.store.find_queues().await {
             Ok(found) => {
                 for (endpoint, due) in found {
                     self.queues.recheck(endpoint, due);

@@ -86,7 +86,7 @@ impl Service {
             },
         };
         let filter = AuditFilter { app, key, action: query.action, from: query.from, to: query.to };
-        let page = self.query_store.audit(filter, after, limit).await?;
+        let page = self.store.audit(filter, after, limit).await?;
         let show = |entry: AuditEntry| NamedAuditEntry {
             key: key_label(entry.key),
             app: entry.app.and_then(|id| self.uid_of(id)),

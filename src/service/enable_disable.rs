@@ -117,7 +117,7 @@ impl Service {
         endpoint: &Endpoint,
         disabled_at: Option<Timestamp>,
     ) -> Result<Option<Timestamp>, Error> {
-        let report = self.query_store.health(endpoint.record.app, endpoint.id(), self.clock.now()).await?;
+        let report = self.store.health(endpoint.record.app, endpoint.id(), self.clock.now()).await?;
         let first_failure = report.health.first_failure.map(|first| first.at);
         Ok(disabled_at.into_iter().chain(first_failure).min())
     }
@@ -127,7 +127,7 @@ impl Service {
         let id = Self::endpoint_of(entry, uid)?.id();
         let _turn = self.endpoint_locks.lock(id.as_i64()).await;
         let noted = self.audit_entry_in(caller, &entry.app(), AuditAction::EndpointDeleted, uid, None);
-        if !self.config_store.remove_endpoint(id, self.clock.now(), Some(noted)).await? {
+        if !self.store.remove_endpoint(id, self.clock.now(), Some(noted)).await? {
             return Err(Error::NotFound("endpoint"));
         }
         self.config_cache.remove_endpoint(id);
@@ -155,10 +155,8 @@ impl Service {
         endpoint: EndpointId,
         settle: AvailabilityChange,
     ) -> Result<(), Error> {
-        let applied = self
-            .delivery_store
-            .apply_to_waiting(endpoint, settle, APPLIED_AT_ONCE_MAX, self.clock.now())
-            .await?;
+        let applied =
+            self.store.apply_to_waiting(endpoint, settle, APPLIED_AT_ONCE_MAX, self.clock.now()).await?;
         if applied >= APPLIED_AT_ONCE_MAX {
             self.permits.endpoint_changed(endpoint);
         }

@@ -134,7 +134,7 @@ impl Service {
 
     /// Stores the endpoint's contract under its hash, so that attempts made under it can be explained later.
     pub(super) async fn store_contract_of(&self, endpoint: &Endpoint) -> Result<(), Error> {
-        Ok(self.config_store.store_contract(endpoint.contract_hash, endpoint.contract.to_json()).await?)
+        Ok(self.store.store_contract(endpoint.contract_hash, endpoint.contract.to_json()).await?)
     }
 
     /// Checks that the affected endpoints are valid under the app's new contract or overrides.

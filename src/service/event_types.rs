@@ -107,7 +107,7 @@ impl Service {
         let _turn = self.catalogue_lock.lock().await;
         let known = self.event_type(name)?;
         let noted = self.audit_entry(caller, None, AuditAction::EventTypeDeleted, name, None);
-        self.config_store.remove_event_type(known.record.id, Some(noted)).await?;
+        self.store.remove_event_type(known.record.id, Some(noted)).await?;
         self.config_cache.remove_event_type(name);
         Ok(())
     }
@@ -199,7 +199,7 @@ impl Service {
             let entry = self.audit_entry(caller, None, action, &one.event_type.record.name, detail);
             (one.event_type.record.clone(), Some(entry))
         });
-        if !self.config_store.put_event_types(noted.collect()).await? {
+        if !self.store.put_event_types(noted.collect()).await? {
             return Err(Error::Conflict(
                 "The event type is being changed by someone else; try again.".into(),
             ));

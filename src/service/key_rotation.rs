@@ -99,10 +99,10 @@ impl Service {
         }
         record.revision += 1;
         let resealed = Arc::new(self.load_endpoint(&app, record)?);
-        let stored = if self.config_store.change_endpoint(resealed.record.clone(), None).await? {
+        let stored = if self.store.change_endpoint(resealed.record.clone(), None).await? {
             resealed
         } else {
-            let Some(record) = self.config_store.endpoint(id).await? else { return Ok(()) };
+            let Some(record) = self.store.endpoint(id).await? else { return Ok(()) };
             Arc::new(self.load_endpoint(&app, record)?)
         };
         self.activate(&app, stored).await.map(|_| ())

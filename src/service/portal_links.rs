@@ -79,7 +79,7 @@ impl Service {
         let detail = Some(AuditDetail::of_scope(key.scope.name()));
         let noted =
             self.audit_entry_in(caller, &app, AuditAction::PortalLinkCreated, key.id.to_string(), detail);
-        let forgotten = self.config_store.add_key(key.clone(), Some(noted)).await?;
+        let forgotten = self.store.add_key(key.clone(), Some(noted)).await?;
         self.config_cache.remove_keys(&forgotten);
         self.config_cache.put_key(key.clone());
         Ok((key, token))

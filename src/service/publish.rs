@@ -132,7 +132,7 @@ impl Service {
         let accepted = if accepting.is_empty() {
             Vec::new()
         } else {
-            self.record_accept(begun, self.with_accept_timeout(self.delivery_store.accept(accepting)).await)?
+            self.record_accept(begun, self.with_accept_timeout(self.store.accept(accepting)).await)?
         };
         let mut accepted = accepted.into_iter();
         let mut published = Vec::with_capacity(answers.len());
@@ -228,7 +228,7 @@ impl Service {
         if keys.is_empty() {
             return Err(broken);
         }
-        match self.query_store.find_duplicate(keys, fingerprint).await? {
+        match self.store.find_duplicate(keys, fingerprint).await? {
             Accepted::New => Err(broken),
             before => self.earlier_result(app, before).await,
         }
@@ -248,7 +248,7 @@ impl Service {
         let event = composed.new_event.event.clone();
         let accepted = self.record_accept(
             begun,
-            self.with_accept_timeout(self.delivery_store.accept(vec![composed.new_event])).await,
+            self.with_accept_timeout(self.store.accept(vec![composed.new_event])).await,
         )?;
         let accepted = accepted.into_iter().next().ok_or_else(missing_result)?;
         self.publish_result(app, event, composed.deliveries, accepted).await

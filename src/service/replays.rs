@@ -64,7 +64,7 @@ impl Service {
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<NamedReplay>, Error> {
-        let page = self.query_store.replays(entry.app().id, after, limit).await?;
+        let page = self.store.replays(entry.app().id, after, limit).await?;
         let mut rows = Vec::with_capacity(page.rows.len());
         for replay in page.rows {
             rows.push(self.with_replay_name(replay).await?);
@@ -74,7 +74,7 @@ impl Service {
 
     pub async fn replay(&self, entry: &CachedApp, id: &str) -> Result<NamedReplay, Error> {
         let id = ReplayId::parse(id).ok_or(Error::NotFound("replay"))?;
-        let found = self.query_store.replay(entry.app().id, id).await?;
+        let found = self.store.replay(entry.app().id, id).await?;
         self.with_replay_name(found.ok_or(Error::NotFound("replay"))?).await
     }
 
@@ -94,7 +94,7 @@ impl Service {
         };
         let app = entry.app();
         let noted = self.audit_entry_in(caller, &app, action, id.to_string(), None);
-        match self.delivery_store.change_replay(app.id, id, to, self.clock.now(), Some(noted)).await? {
+        match self.store.change_replay(app.id, id, to, self.clock.now(), Some(noted)).await? {
             ReplayChanged::Absent => Err(Error::NotFound("replay")),
             ReplayChanged::Unchanged(replay) => self.with_replay_name(replay).await,
             ReplayChanged::Ended(replay) => {
@@ -118,7 +118,7 @@ impl Service {
         let _turn = self.replay_locks.lock(entry.app().id.as_i64()).await;
         self.check_replay_count(entry, 1).await?;
         let (replay, noted) = self.with_total(caller, entry, replay).await?;
-        self.delivery_store.start_replay(replay.clone(), Some(noted)).await?;
+        self.store.start_replay(replay.clone(), Some(noted)).await?;
         self.permits.replays_changed();
         self.with_replay_name(replay).await
     }
@@ -144,7 +144,7 @@ impl Service {
 
     /// Refuses if `more` additional replays would exceed the limit.
     pub(super) async fn check_replay_count(&self, entry: &CachedApp, more: usize) -> Result<(), Error> {
-        let newest = self.query_store.replays(entry.app().id, None, 100).await?;
+        let newest = self.store.replays(entry.app().id, None, 100).await?;
         if newest.rows.iter().filter(|other| !other.state.is_ended()).count() + more <= UNFINISHED_REPLAYS_MAX
         {
             return Ok(());
@@ -269,7 +269,7 @@ impl Service {
         let mut search = SourceSearch::of(replay, &self.config_cache);
         let mut count = 0;
         loop {
-            let sources = self.query_store.count_sources(search.clone()).await?;
+            let sources = self.store.count_sources(search.clone()).await?;
             count += sources.found.len() as u64;
             if sources.is_last {
                 return Ok(count);

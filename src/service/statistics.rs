@@ -98,8 +98,7 @@ impl Service {
         };
         let span = TimeRange::of(from, to, now);
         let app = entry.map(|entry| entry.app().id);
-        let found =
-            self.query_store.statistics(StatisticsSearch { app, subject: of, span, endpoints }).await?;
+        let found = self.store.statistics(StatisticsSearch { app, subject: of, span, endpoints }).await?;
         let series = span.series(found.series);
         let mut totals = Counters::default();
         for (_, counters) in &series {

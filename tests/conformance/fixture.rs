@@ -11,12 +11,12 @@ use posthaste::{
         event::{BodyCache, DedupKey, DedupSpace, Event, Fingerprint},
         id::{AppId, DeliveryId, EndpointId, EventId, IdSource},
         outcome::{Attempt, Outcome, OutcomeClass},
-        ports::{CommitListener, LeasedDelivery},
+        ports::LeasedDelivery,
         time::Timestamp,
         verdict::{DeadReason, DueAction, Verdict},
     },
     store::{
-        Store,
+        CommitObservers, Store,
         deliveries::{
             Accepted, ActionResult, DeliveryAction, DeliveryResult, LeaseRequest, LeaseResult, NewDelivery,
             NewEvent,
@@ -35,16 +35,11 @@ pub(crate) fn after(seconds: u64) -> Timestamp {
 /// A kind of store, with its own location for the data.
 pub(crate) trait Backend {
     /// Opens or creates the store at that location. `events_max` and `bytes_max` limit the events that wait to be accepted.
-    fn open(
-        &self,
-        commit_listener: Arc<dyn CommitListener>,
-        events_max: usize,
-        bytes_max: usize,
-    ) -> Arc<dyn Store>;
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store;
 }
 
 pub(crate) struct Fixture {
-    store: Option<Arc<dyn Store>>,
+    store: Option<Store>,
     backend: Box<dyn Backend>,
     pub(crate) recorder: Arc<RecordingListener>,
     pub(crate) permits: Arc<PermitCounter>,
@@ -67,7 +62,7 @@ pub(crate) fn perform<F: Future<Output = ()>>(make: fn() -> Box<dyn Backend>, ca
 impl Fixture {
     pub(crate) async fn new(backend: Box<dyn Backend>) -> Self {
         let recorder = Arc::new(RecordingListener::default());
-        let store = backend.open(recorder.clone(), 10_000, 64 << 20);
+        let store = backend.open(recorder.observers(), 10_000, 64 << 20);
         let ids = IdSource::new(0, 0);
         let (app, endpoint) = (AppId::from_i64(0), EndpointId::from_i64(0));
         let permits = Arc::default();
@@ -79,16 +74,16 @@ impl Fixture {
     }
 
     /// Opens a second process on the same location, where that is possible.
-    pub(crate) fn open_beside(&self, recorder: Arc<RecordingListener>) -> Arc<dyn Store> {
-        self.backend.open(recorder, 10_000, 64 << 20)
+    pub(crate) fn open_beside(&self, recorder: Arc<RecordingListener>) -> Store {
+        self.backend.open(recorder.observers(), 10_000, 64 << 20)
     }
 
-    pub(crate) fn store(&self) -> &dyn Store {
-        &**self.store.as_ref().expect("open between cases")
+    pub(crate) fn store(&self) -> &Store {
+        self.store.as_ref().expect("open between cases")
     }
 
     /// Returns the store for use beyond a borrow of the fixture.
-    pub(crate) fn shared_store(&self) -> Arc<dyn Store> {
+    pub(crate) fn shared_store(&self) -> Store {
         self.store.clone().expect("open between cases")
     }
 
@@ -96,7 +91,7 @@ impl Fixture {
     pub(crate) fn reopen_with(&mut self, events_max: usize, bytes_max: usize) {
         drop(self.recorder.take_leased());
         self.store = None;
-        self.store = Some(self.backend.open(self.recorder.clone(), events_max, bytes_max));
+        self.store = Some(self.backend.open(self.recorder.observers(), events_max, bytes_max));
     }
 
     pub(crate) fn reopen(&mut self) {

@@ -15,9 +15,8 @@ use posthaste::{
         verdict::{DeadReason, DueAction, Verdict},
     },
     store::{
-        cluster::HealthCandidate,
         deliveries::{DeliveryAction, DeliveryResult},
-        queries::HealthReport,
+        health::{HealthCandidate, HealthReport},
     },
 };
 use serde_json::{Value, json};

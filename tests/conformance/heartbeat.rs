@@ -6,7 +6,7 @@ use crate::{
     sqlite::block_on,
     two_nodes::{Node, TwoNodes, play, wait_until},
 };
-use posthaste::store::{ClusterStore, cluster::Heartbeat};
+use posthaste::store::cluster::Heartbeat;
 use std::{
     io::{Read, Write},
     os::unix::net::UnixStream,

@@ -337,6 +337,11 @@ macro_rules! conformance {
                     what_is_held_and_what_waits_is_counted_as_it_is_now,
                 ]
                 live_updates: [
+                    a_new_event_and_its_deliveries_give_live_updates,
+                    a_recorded_result_gives_a_live_update_of_the_stored_state,
+                    an_action_gives_a_live_update_of_the_delivery,
+                    each_step_of_a_replay_gives_a_live_update,
+                    an_endpoint_that_a_result_disables_gives_one_live_update,
                     deliveries_that_end_while_waiting_give_a_live_update,
                     applying_a_state_gives_a_live_update_also_for_a_deleted_endpoint,
                     advanced_and_released_deliveries_give_a_live_update,

@@ -263,16 +263,16 @@ async fn deliveries_leased_by_other_nodes_are_counted_by_endpoint(mut pair: TwoN
     let both = vec![first, second];
     let here = pair.fixture.leased().await;
     let leased = pair.other.accept_leased(pair.fixture.one_with_permit()).await;
-    let elsewhere = async |store: &dyn Store| store.in_flight_elsewhere(both.clone()).await;
+    let elsewhere = async |store: &Store| store.in_flight_elsewhere(both.clone()).await;
     assert_eq!(elsewhere(pair.fixture.store()).await.unwrap(), [first]);
-    assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), [first]);
+    assert_eq!(elsewhere(&pair.other.store).await.unwrap(), [first]);
     pair.other.store.record_result(delivered(leased));
     pair.other.quiet().await;
     assert_eq!(elsewhere(pair.fixture.store()).await.unwrap(), []);
-    assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), [first]);
+    assert_eq!(elsewhere(&pair.other.store).await.unwrap(), [first]);
     pair.fixture.store().record_result(delivered(here));
     pair.fixture.wait_until_idle().await;
-    assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), []);
+    assert_eq!(elsewhere(&pair.other.store).await.unwrap(), []);
 }
 
 async fn configuration_changes_of_one_node_reach_the_others(mut pair: TwoNodes) {

@@ -10,12 +10,11 @@ use posthaste::{
     domain::{
         id::{DeliveryId, EventId, first_id_at},
         outcome::OutcomeClass,
-        ports::CommitListener,
         time::Timestamp,
         verdict::DeadReason,
     },
     store::{
-        Store,
+        CommitObservers, Store,
         queries::{DeliveryListFilter, EventFilter},
     },
 };
@@ -27,13 +26,8 @@ const OLD_DAY: i64 = 19_754;
 const TABLES: [&str; 3] = ["events", "deliveries_ended", "attempts"];
 
 impl Backend for Arc<Database> {
-    fn open(
-        &self,
-        commit_listener: Arc<dyn CommitListener>,
-        events_max: usize,
-        bytes_max: usize,
-    ) -> Arc<dyn Store> {
-        (**self).open(commit_listener, events_max, bytes_max)
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store {
+        (**self).open(observers, events_max, bytes_max)
     }
 }
 

@@ -1,12 +1,15 @@
 //! An engine double that only records the store's calls, and permits that are only counted. Both can block, which
 //! holds the store's writer at a known point.
 
-use posthaste::domain::{
-    endpoint::Disabled,
-    id::EndpointId,
-    live_update::LiveUpdate,
-    ports::{CommitListener, LeasedDelivery, Permit, PermitSource},
-    time::Timestamp,
+use posthaste::{
+    domain::{
+        endpoint::Disabled,
+        id::EndpointId,
+        live_update::{LiveUpdate, UpdateSink},
+        ports::{CommitListener, LeasedDelivery, Permit, PermitSource},
+        time::Timestamp,
+    },
+    store::{CommitObservers, CommitWatch},
 };
 use std::{
     sync::{
@@ -73,13 +76,16 @@ pub(crate) struct RecordingListener {
     configuration_waits: AtomicUsize,
     /// Whether every queue is owned by another node.
     pub(crate) owns_no_queue: AtomicBool,
-    updates: Mutex<Vec<LiveUpdate>>,
+    live_updates: Mutex<Vec<LiveUpdate>>,
     pub(crate) gate: Gate,
 }
 
 impl RecordingListener {
+    pub(crate) fn observers(self: &Arc<Self>) -> CommitObservers {
+        CommitObservers { engine: self.clone(), live_updates: self.clone(), watch: self.clone() }
+    }
     pub(crate) fn take_live_updates(&self) -> Vec<LiveUpdate> {
-        std::mem::take(&mut self.updates.lock().unwrap())
+        std::mem::take(&mut self.live_updates.lock().unwrap())
     }
 
     pub(crate) fn take_leased(&self) -> Vec<LeasedDelivery> {
@@ -147,10 +153,24 @@ impl CommitListener for RecordingListener {
     fn is_queue_remote(&self, _: EndpointId) -> bool {
         self.owns_no_queue.load(Ordering::SeqCst)
     }
+}
 
-    fn live_update(&self, update: LiveUpdate) {
-        self.updates.lock().unwrap().push(update);
+impl UpdateSink for RecordingListener {
+    fn has_subscribers(&self) -> bool {
+        true
     }
+
+    fn publish(&self, update: LiveUpdate) {
+        self.live_updates.lock().unwrap().push(update);
+    }
+}
+
+impl CommitWatch for RecordingListener {
+    fn started(&self) -> u64 {
+        0
+    }
+
+    fn committed(&self, _: u64, _: usize) {}
 }
 
 /// A counter of permits that are taken and not returned.

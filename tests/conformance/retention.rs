@@ -133,6 +133,7 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut fixture
         (fixture.one_in(DeliveryState::Pending).await, fixture.one_in(DeliveryState::Retrying).await);
     let held = fixture.one_in(DeliveryState::Held).await;
     let leased = fixture.leased().await;
+    fixture.recorder.take_live_updates();
     let (done, _) = expire(&fixture, an_hour(), after(HOUR)).await;
     let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
     ended.sort();

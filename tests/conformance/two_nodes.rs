@@ -5,15 +5,11 @@ use crate::{
     fixture::{Backend, Fixture, NOW},
     postgres::Database,
     recorder::RecordingListener,
-    sqlite::NoWatch,
 };
 use posthaste::{
-    domain::{
-        ports::{CommitListener, LeasedDelivery},
-        time::Timestamp,
-    },
+    domain::{ports::LeasedDelivery, time::Timestamp},
     store::{
-        Store,
+        CommitObservers, Store,
         cluster::{ClusterView, Heartbeat},
         deliveries::{Accepted, NewEvent},
         sqlite::{QueueLimits, SharedFile, SimNode},
@@ -83,24 +79,19 @@ impl SharedStore {
 }
 
 impl Backend for SharedStore {
-    fn open(
-        &self,
-        commit_listener: Arc<dyn CommitListener>,
-        events_max: usize,
-        bytes_max: usize,
-    ) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store {
         match self {
-            Self::Database(database) => database.open(commit_listener, events_max, bytes_max),
+            Self::Database(database) => database.open(observers, events_max, bytes_max),
             Self::File(file) => {
                 let limits = QueueLimits { events_max, bytes_max };
-                Arc::new(SimNode::start(file, commit_listener, Arc::new(NoWatch), limits).unwrap())
+                SimNode::start(file, observers, limits).unwrap()
             }
         }
     }
 }
 
 pub(crate) struct Node {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Store,
     pub(crate) recorder: Arc<RecordingListener>,
     pub(crate) epoch: i64,
 }

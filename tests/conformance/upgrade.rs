@@ -7,12 +7,9 @@ use crate::{
     fixture::{NOW, draft},
     sqlite::{block_on, new_location, open},
 };
-use posthaste::{
-    domain::{
-        id::{AppId, EndpointId, EventId},
-        ordering::OrderingMode,
-    },
-    store::{ClusterStore, DeliveryStore, QueryStore},
+use posthaste::domain::{
+    id::{AppId, EndpointId, EventId},
+    ordering::OrderingMode,
 };
 use rusqlite::Connection;
 use std::path::Path;

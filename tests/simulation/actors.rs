@@ -42,18 +42,23 @@ pub(crate) async fn wait_for_service(env: &SimulationEnv) -> Arc<ServiceAccess> 
 /// Makes the app and its endpoints, before anything goes wrong.
 pub(crate) async fn create_app_and_endpoints(env: &SimulationEnv) {
     let access = wait_for_service(env).await;
-    let overrides = env.plan.retention.map(|keeps| json!({ "retention": keeps.overrides() }));
+    let retention = env.plan.retention.map(|keeps| env.sabotage.retention(keeps).overrides());
+    let overrides = retention.clone().map(|retention| json!({ "retention": retention }));
     let has_limits = !env.sabotage.lifts_limits();
     let limits = env.plan.limits.app_field().filter(|_| has_limits);
     let app = NewApp { uid: Some(APP.into()), name: "Shop".into(), overrides, limits, ..NewApp::default() };
     access.service.add_app(ADMIN, app).await.unwrap();
     let entry = access.service.app(ADMIN, APP).unwrap();
     for (number, plan) in env.plan.endpoints.iter().enumerate() {
+        let mut own_overrides = plan.overrides.clone();
+        if let Some(retention) = &retention {
+            own_overrides["retention"] = retention.clone();
+        }
         let new = NewEndpoint {
             uid: Some(plan.uid.clone()),
             url: format!("https://{}.example.com/in", plan.uid),
             contract: Some(plan.contract.to_owned()),
-            overrides: Some(plan.overrides.clone()),
+            overrides: Some(own_overrides),
             max_in_flight: plan.max_in_flight,
             ordered: Some(plan.ordered),
             on_dead: plan.on_dead,

@@ -4,7 +4,7 @@ use crate::{
     archive, bulk_replays,
     event_log::{ProcessEnd, Promise},
     network::FakeHttpSender,
-    node_builder::{EngineParts, NoWatch, NodeBuilder},
+    node_builder::{EngineParts, NodeBuilder, observers},
     order,
     plan::SECOND,
     simulation_env::{SimulationEnv, apply_trouble},
@@ -19,8 +19,8 @@ use posthaste::{
     runtime::{Clock, Shutdown, ShutdownHandle},
     service::Service,
     store::{
-        ClusterStore,
-        sqlite::{CommitResult, QueueLimits, SqliteCommitLoop, SqliteStore},
+        Store,
+        sqlite::{self, CommitResult, QueueLimits, SqliteCommitLoop},
     },
 };
 use rusqlite::Connection;
@@ -100,9 +100,9 @@ impl Process {
         let disk = env.state().disk.take();
         let commit_listener = env.sabotage.commit_listener(queues.clone());
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
-        let (store, writer) =
-            SqliteStore::in_memory(disk, commit_listener, Arc::new(NoWatch), queue, wake).unwrap();
+        let (store, writer) = sqlite::in_memory(disk, observers(commit_listener), queue, wake).unwrap();
         bulk_replays::watch(writer.connection());
+        env.sabotage.prepare(writer.connection());
         archive::open(writer.connection());
         order::watch(writer.connection());
         let leaderless = order::groups_without_head(writer.connection());
@@ -120,14 +120,8 @@ impl Process {
         });
         env.state().process = Some(process.clone());
         process.spawn(commit_loop(env.clone(), process.clone(), notified));
-        let parts = ProcessStart {
-            env: env.clone(),
-            process: process.clone(),
-            store: Arc::new(store),
-            queues,
-            config_cache,
-            stop,
-        };
+        let parts =
+            ProcessStart { env: env.clone(), process: process.clone(), store, queues, config_cache, stop };
         process.spawn(parts.run(events));
     }
 
@@ -227,7 +221,7 @@ async fn commit_loop(env: Arc<SimulationEnv>, process: Arc<Process>, notified: A
 struct ProcessStart {
     env: Arc<SimulationEnv>,
     process: Arc<Process>,
-    store: Arc<SqliteStore>,
+    store: Store,
     queues: Arc<EndpointQueues>,
     config_cache: Arc<ConfigCache>,
     stop: Shutdown,
@@ -251,7 +245,7 @@ impl ProcessStart {
         }
     }
 
-    async fn node_builder(&self) -> Result<NodeBuilder<SqliteStore>, String> {
+    async fn node_builder(&self) -> Result<NodeBuilder, String> {
         let (env, store) = (&self.env, &self.store);
         let joined = match env.sabotage.join(&self.process) {
             Some(joined) => joined,
@@ -273,7 +267,7 @@ impl ProcessStart {
         let long = Duration::from_hours(24);
         let http_sender = Arc::new(FakeHttpSender { env: env.clone(), life: self.process.number });
         EngineParts {
-            delivery_store: env.sabotage.delivery_store(self.store.clone()),
+            store: env.sabotage.store(&self.store),
             http_sender: env.sabotage.http_sender(http_sender),
             grace: Duration::from_millis(env.plan.grace as u64),
             rounds: Intervals {

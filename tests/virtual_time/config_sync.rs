@@ -11,12 +11,9 @@ use posthaste::{
         config_cache::ConfigCache,
         endpoint::Endpoint,
         event_type::EventTypeDocument,
-        id::{EndpointId, IdGenerator, KeyId},
+        id::{EndpointId, IdGenerator},
         node_lease::NodeLease,
-        outage_detector::OutageReport,
         ports::{Permit, Permits},
-        replay::Replay,
-        retention::RetentionPolicy,
         storage::StorageUsage,
         time::Timestamp,
     },
@@ -28,15 +25,12 @@ use posthaste::{
         endpoints::{EndpointPatch, NewEndpoint},
     },
     store::{
-        ClusterStore, ConfigStore, Reply,
-        cluster::{
-            ClusterView, ConfigChanges, HealthBootstrap, HealthCandidate, Heartbeat, Joined, PurgedRecords,
-            RollupResult,
-        },
-        retention::{OverdueEvents, OverdueSearch},
-        sqlite::SqliteStore,
+        Reply, Store,
+        backend::{Backend, Command, MembershipBackend, ReadJob, Readers},
+        cluster::{ClusterView, ConfigChanges, Heartbeat, Joined},
     },
 };
+use rusqlite::Connection;
 use serde_json::json;
 use std::{
     sync::{Arc, Mutex},
@@ -44,51 +38,73 @@ use std::{
 };
 use tokio::{sync::Notify, task::AbortHandle};
 
-/// The store, with configuration changes that the test makes up.
-struct ChangesStore {
-    store: Arc<SqliteStore>,
-    changes: Mutex<ConfigChanges>,
-}
+/// The store as a node sees it that is not alone. The test writes the changes of the other nodes into its log.
+struct SharedBackend(Arc<dyn Backend>);
 
-macro_rules! pass_on {
-    ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {
-        $(fn $name(&self, $($argument: $kind),*) -> Reply<'_, $answer> {
-            self.store.$name($($argument),*)
-        })+
-    };
-}
-
-impl ClusterStore for ChangesStore {
-    fn changes(&self, after: i64) -> Reply<'_, ConfigChanges> {
-        let changes = self.changes.lock().unwrap().clone();
-        let is_news = changes.version > after;
-        let known = ConfigChanges { version: changes.version, ..ConfigChanges::default() };
-        Box::pin(std::future::ready(Ok(if is_news { changes } else { known })))
+impl Backend for SharedBackend {
+    fn submit(&self, command: Box<dyn Command>) {
+        self.0.submit(command);
     }
 
-    pass_on! {
-        fn join(now: Timestamp) -> Joined;
-        fn heartbeat(heartbeat: Heartbeat) -> Option<ClusterView>;
-        fn take_over(epoch: i64, now: Timestamp) -> Option<usize>;
-        fn claim_shards(most: usize) -> Vec<u8>;
-        fn release_shards(shards: Vec<u8>) -> ();
-        fn in_flight_elsewhere(endpoints: Vec<EndpointId>) -> Vec<EndpointId>;
-        fn nodes() -> ClusterView;
-        fn find_queues() -> Vec<(EndpointId, Timestamp)>;
-        fn queues_with_due(queues: Vec<EndpointId>, now: Timestamp) -> Vec<EndpointId>;
-        fn purge_deleted_apps() -> bool;
-        fn overdue(search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> OverdueEvents;
-        fn purge_records(before: Timestamp) -> PurgedRecords;
-        fn usage() -> StorageUsage;
-        fn record_key_uses(uses: Vec<(KeyId, Timestamp)>) -> ();
-        fn running_replays() -> Vec<Replay>;
-        fn endpoints_to_apply() -> Vec<EndpointId>;
-        fn health_bootstrap(now: Timestamp) -> HealthBootstrap;
-        fn roll_up(adjusted_time: Duration, now: Timestamp) -> RollupResult;
-        fn sync_outage_clock(mine: OutageReport, now: Timestamp) -> OutageReport;
-        fn degraded() -> Vec<EndpointId>;
-        fn evaluate_health(candidates: Vec<HealthCandidate>, now: Timestamp) -> ();
+    fn submit_accept(&self, command: Box<dyn Command>, events: usize, bytes: usize) {
+        self.0.submit_accept(command, events, bytes);
     }
+
+    fn run_read(&self, readers: Readers, job: ReadJob) -> Reply<()> {
+        self.0.run_read(readers, job)
+    }
+    fn membership(&self) -> Option<&dyn MembershipBackend> {
+        Some(self)
+    }
+
+    fn measure(&self) -> Reply<StorageUsage> {
+        self.0.measure()
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+}
+
+/// A configuration follower only has to be told that there are other nodes.
+impl MembershipBackend for SharedBackend {
+    fn join(&self, _: Timestamp) -> Reply<Joined> {
+        unreachable!("the first node joined")
+    }
+
+    fn heartbeat(&self, _: Heartbeat) -> Reply<Option<ClusterView>> {
+        unreachable!("it has no engine")
+    }
+
+    fn take_over(&self, _: i64, _: Timestamp) -> Reply<Option<usize>> {
+        unreachable!("it has no engine")
+    }
+
+    fn nodes(&self) -> Reply<ClusterView> {
+        unreachable!("it has no streams")
+    }
+
+    fn epoch(&self) -> i64 {
+        0
+    }
+}
+
+/// Writes a version with these changes into the log; returns it.
+fn log(disk: &Connection, changes: &ConfigChanges) -> i64 {
+    let begin = "INSERT INTO config_version (only_row, version, trimmed_version) VALUES (1, 1, 0)
+         ON CONFLICT DO UPDATE SET version = version + 1 RETURNING version";
+    let version: i64 = disk.query_row(begin, [], |row| row.get(0)).unwrap();
+    if changes.is_all {
+        disk.execute("UPDATE config_version SET trimmed_version = version", []).unwrap();
+    }
+    let apps = changes.apps.iter().map(|app| (0, app.as_i64()));
+    let endpoints = changes.endpoints.iter().map(|endpoint| (1, endpoint.as_i64()));
+    let keys = changes.keys.iter().map(|key| (2, key.as_i64()));
+    let event_types = changes.event_types.iter().map(|event_type| (3, event_type.as_i64()));
+    for (kind, id) in apps.chain(endpoints).chain(keys).chain(event_types) {
+        disk.execute("INSERT INTO config_changes VALUES (?1, ?2, ?3, 0)", (version, kind, id)).unwrap();
+    }
+    version
 }
 
 /// Records the endpoints that it is notified of.
@@ -112,7 +128,6 @@ impl Permits for RecordingPermits {
 
 struct SecondNode {
     service: Arc<Service>,
-    changes_store: Arc<ChangesStore>,
     node_state: Arc<NodeLease>,
     config_cache: Arc<ConfigCache>,
     permits: Arc<RecordingPermits>,
@@ -128,12 +143,10 @@ impl Drop for SecondNode {
 impl SecondNode {
     async fn start(fixture: &Fixture) -> Self {
         let (node_state, config_cache) = (Arc::<NodeLease>::default(), Arc::<ConfigCache>::default());
-        let changes_store =
-            Arc::new(ChangesStore { store: fixture.store.clone(), changes: Mutex::default() });
+        let store = Store::new(Arc::new(SharedBackend(fixture.store.backend().clone())));
         let builder = NodeBuilder {
             config_cache: config_cache.clone(),
-            store: fixture.store.clone(),
-            cluster: changes_store.clone(),
+            store,
             node_state: node_state.clone(),
             clock: fixture.clock.clone(),
             ids: IdGenerator::new(1, 0),
@@ -144,13 +157,12 @@ impl SecondNode {
         let following = service.clone();
         let following =
             tokio::spawn(async move { following.sync_config(&Notify::new()).await }).abort_handle();
-        Self { service, changes_store, node_state, config_cache, permits, following }
+        Self { service, node_state, config_cache, permits, following }
     }
 
     /// Makes these changes known and waits until they are followed, which takes up to a second.
     async fn apply(&self, fixture: &Fixture, changes: ConfigChanges) {
-        let version = self.changes_store.changes.lock().unwrap().version + 1;
-        *self.changes_store.changes.lock().unwrap() = ConfigChanges { version, ..changes };
+        let version = fixture.on_disk(|disk| log(disk, &changes));
         fixture.pass(Duration::from_millis(500)).await;
         assert_eq!(self.node_state.config_version(), version, "others may rely on it");
     }

@@ -1,7 +1,7 @@
 //! Fixture: a process in virtual time with a receiver that answers as the test says. Weeks pass as soon as no task has
 //! anything to do.
 
-use crate::node_builder::{ENGINE_LIMITS, NoWatch, NodeBuilder, QUEUE};
+use crate::node_builder::{ENGINE_LIMITS, NodeBuilder, QUEUE, observers};
 use bytes::Bytes;
 use posthaste::{
     domain::{
@@ -20,8 +20,8 @@ use posthaste::{
         publish::PublishRequest,
     },
     store::{
-        ClusterStore,
-        sqlite::{CommitResult, SqliteCommitLoop, SqliteStore},
+        Store,
+        sqlite::{self, CommitResult, SqliteCommitLoop},
     },
 };
 use rusqlite::Connection;
@@ -51,7 +51,7 @@ pub(crate) struct Fixture {
     pub(crate) service: Arc<Service>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) entry: Arc<CachedApp>,
-    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) store: Store,
     pub(crate) queues: Arc<EndpointQueues>,
     receiver: Arc<Receiver>,
     engine: AbortHandle,
@@ -243,7 +243,7 @@ async fn add_endpoint(service: &Service, entry: &CachedApp, uid: &str, overrides
 
 struct StartedProcess {
     service: Arc<Service>,
-    store: Arc<SqliteStore>,
+    store: Store,
     queues: Arc<EndpointQueues>,
     engine: AbortHandle,
     stop: ShutdownHandle,
@@ -262,8 +262,7 @@ async fn start(
     let (store, writer) = store(disk, queues.clone());
     let joined = store.join(clock.now()).await.unwrap();
     let ids = IdGenerator::new(joined.slot, joined.newest_id);
-    let builder =
-        NodeBuilder { config_cache, store: store.clone(), cluster: store.clone(), node_state, clock, ids };
+    let builder = NodeBuilder { config_cache, store: store.clone(), node_state, clock, ids };
     let service = builder.service(queues.clone());
     service.load_config(None).await.unwrap();
     service.readiness().start_accepting();
@@ -274,16 +273,16 @@ async fn start(
 }
 
 /// Opens a store in memory that commits at once when it is notified.
-fn store(disk: Option<Connection>, queues: Arc<EndpointQueues>) -> (Arc<SqliteStore>, SharedWriter) {
+fn store(disk: Option<Connection>, queues: Arc<EndpointQueues>) -> (Store, SharedWriter) {
     let notified = Arc::new(Notify::new());
     let wake = {
         let notified = notified.clone();
         Box::new(move || notified.notify_one())
     };
-    let (store, writer) = SqliteStore::in_memory(disk, queues, Arc::new(NoWatch), QUEUE, wake).unwrap();
+    let (store, writer) = sqlite::in_memory(disk, observers(queues), QUEUE, wake).unwrap();
     let writer = Arc::new(Mutex::new(Some(writer)));
     tokio::spawn(commit_all(writer.clone(), notified));
-    (Arc::new(store), writer)
+    (store, writer)
 }
 
 async fn commit_all(writer: SharedWriter, notified: Arc<Notify>) {

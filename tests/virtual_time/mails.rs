@@ -15,7 +15,7 @@ use posthaste::{
     outbound::SendMailResult,
     runtime::Clock,
     service::{endpoints::NewEndpoint, notices::NoticeQuery},
-    store::{DeliveryStore, replays::ReplayPage},
+    store::replays::ReplayPage,
 };
 use serde_json::json;
 use std::{collections::HashSet, time::Duration};

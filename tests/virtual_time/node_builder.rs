@@ -7,9 +7,10 @@ use posthaste::{
         contract::{Contract, RetentionPeriod},
         encryption::Keyring,
         id::IdGenerator,
+        live_update::{LiveUpdate, UpdateSink},
         metrics::Metrics,
         node_lease::NodeLease,
-        ports::Permits,
+        ports::{CommitListener, Permits},
     },
     engine::{
         DeliveryWorker, EndpointQueues, Engine, EngineLimits, Intervals, QueueEvents, Renderer, SharedLimits,
@@ -17,7 +18,7 @@ use posthaste::{
     outbound::HttpSender,
     runtime::{SeededEntropy, VirtualClock},
     service::{NodeInfo, Service, ServiceDeps, ServiceLimits},
-    store::{ClusterStore, CommitWatch, Store, sqlite::QueueLimits},
+    store::{CommitObservers, CommitWatch, Store, sqlite::QueueLimits},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -33,9 +34,21 @@ pub(crate) const ENGINE_LIMITS: EngineLimits = EngineLimits {
 };
 pub(crate) const QUEUE: QueueLimits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
 
-pub(crate) struct NoWatch;
+/// The observers of a store that only its engine observes.
+pub(crate) fn observers(engine: Arc<dyn CommitListener>) -> CommitObservers {
+    CommitObservers { engine, live_updates: Arc::new(Unwatched), watch: Arc::new(Unwatched) }
+}
+struct Unwatched;
 
-impl CommitWatch for NoWatch {
+impl UpdateSink for Unwatched {
+    fn has_subscribers(&self) -> bool {
+        false
+    }
+
+    fn publish(&self, _: LiveUpdate) {}
+}
+
+impl CommitWatch for Unwatched {
     fn started(&self) -> u64 {
         0
     }
@@ -45,8 +58,7 @@ impl CommitWatch for NoWatch {
 
 pub(crate) struct NodeBuilder {
     pub(crate) config_cache: Arc<ConfigCache>,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) cluster: Arc<dyn ClusterStore>,
+    pub(crate) store: Store,
     pub(crate) node_state: Arc<NodeLease>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) ids: IdGenerator,
@@ -56,10 +68,7 @@ impl NodeBuilder {
     pub(crate) fn service(&self, permits: Arc<dyn Permits>) -> Arc<Service> {
         Arc::new(Service::new(ServiceDeps {
             config_cache: self.config_cache.clone(),
-            delivery_store: self.store.clone(),
-            config_store: self.store.clone(),
-            query_store: self.store.clone(),
-            cluster_store: self.cluster.clone(),
+            store: self.store.clone(),
             node_state: self.node_state.clone(),
             permits,
             clock: self.clock.clone(),
@@ -89,7 +98,7 @@ impl NodeBuilder {
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache: self.config_cache,
-                delivery_store: self.store.clone(),
+                store: self.store,
                 http_sender,
                 clock: self.clock,
                 entropy: Arc::new(SeededEntropy::new(1)),
@@ -97,8 +106,6 @@ impl NodeBuilder {
                 outage_detector: Arc::default(),
                 renderer: Renderer::default(),
             },
-            cluster_store: self.cluster,
-            query_store: self.store,
             ids: self.ids,
             grace_period: Duration::from_secs(25),
             storage: Arc::default(),

@@ -3,7 +3,7 @@
 
 use crate::{
     fixture::{ADMIN, payment},
-    node_builder::{ENGINE_LIMITS, NoWatch, NodeBuilder, QUEUE},
+    node_builder::{ENGINE_LIMITS, NodeBuilder, QUEUE, observers},
 };
 use posthaste::{
     domain::{
@@ -19,10 +19,7 @@ use posthaste::{
     outbound::{GateClosed, HttpSender, OutboundRequest, SendFuture},
     runtime::{Clock, Shutdown, ShutdownHandle, VirtualClock},
     service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
-    store::{
-        ClusterStore,
-        sqlite::{CommitResult, SharedFile, SimCommitLoop, SimNode},
-    },
+    store::sqlite::{CommitResult, SharedFile, SimCommitLoop, SimNode},
 };
 use serde_json::json;
 use std::{
@@ -115,17 +112,15 @@ impl TwoNodes {
         let notified = Arc::new(Notify::new());
         let notify = notified.clone();
         let wake = Box::new(move || notify.notify_one());
-        let entered = SimNode::enter(&self.file, queues.clone(), Arc::new(NoWatch), QUEUE, wake);
+        let entered = SimNode::enter(&self.file, observers(queues.clone()), QUEUE, wake);
         let (store, writer) = entered.unwrap();
-        let (store, writer) = (Arc::new(store), Arc::new(Mutex::new(Some(writer))));
+        let writer = Arc::new(Mutex::new(Some(writer)));
         let writing = tokio::spawn(commit_all(writer.clone(), notified)).abort_handle();
         let joined = store.join(self.clock.now()).await.unwrap();
         node_state.join(joined.epoch);
-        let delivery_store = store.clone();
         let builder = NodeBuilder {
             config_cache,
             store: store.clone(),
-            cluster: store,
             node_state: node_state.clone(),
             clock: self.clock.clone(),
             ids: IdGenerator::new(joined.slot, joined.newest_id),
@@ -133,7 +128,7 @@ impl TwoNodes {
         let service = builder.service(queues.clone());
         service.load_config(None).await.unwrap();
         service.readiness().start_accepting();
-        let gate = NodeSendGate { node_state: node_state.clone(), clock: self.clock.clone(), delivery_store };
+        let gate = NodeSendGate { node_state: node_state.clone(), clock: self.clock.clone(), store };
         let http_sender = NodeHttpSender { net: self.net.clone(), node_state: node_state.clone(), gate };
         let (stop, shutdown) = Shutdown::new();
         let engine = builder.engine(queues, events, Arc::new(http_sender));

@@ -3,14 +3,14 @@
 
 use crate::{
     fixture::{Behaviour, Fixture, SeenRequest},
-    node_builder::{ENGINE_LIMITS, NoWatch, QUEUE},
+    node_builder::{ENGINE_LIMITS, QUEUE, observers},
 };
 use bytes::Bytes;
 use posthaste::{
     domain::{delivery::DeliveryState, id::EndpointId, node_lease::NodeLease, time::Timestamp},
     engine::EndpointQueues,
     service::{Error, deliveries::DeliveryQuery, publish::PublishRequest},
-    store::sqlite::SqliteStore,
+    store::sqlite,
 };
 use rusqlite::Connection;
 use standardwebhooks::Webhook;
@@ -30,7 +30,7 @@ async fn upgraded() -> (TempDir, Fixture) {
     Connection::open(&path).unwrap().execute_batch(DUMP).unwrap();
     let (queues, _events) =
         EndpointQueues::new(ENGINE_LIMITS, Arc::default(), Arc::new(NodeLease::single_node()));
-    drop(SqliteStore::open(&path, queues, Arc::new(NoWatch), QUEUE, Duration::ZERO).unwrap());
+    drop(sqlite::open(&path, observers(queues), QUEUE, Duration::ZERO).unwrap());
     let file = Connection::open(&path).unwrap();
     (folder, Fixture::on_file(file, "shop", AT, Behaviour::Answer(200)).await)
 }

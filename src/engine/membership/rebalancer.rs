@@ -82,7 +82,7 @@ impl<'a> Rebalancer<'a> {
         };
         let epoch = shared.node_state().epoch();
         for some in requested.chunks(CONFIRMATIONS_MAX) {
-            let elsewhere = shared.cluster_store.in_flight_elsewhere(some.to_vec()).await?;
+            let elsewhere = shared.store.in_flight_elsewhere(some.to_vec()).await?;
             if shared.node_state().epoch() != epoch {
                 return Ok(());
             }
@@ -149,7 +149,7 @@ impl<'a> Rebalancer<'a> {
         }
         let epoch = shared.node_state().epoch();
         shared.shard_moves.fetch_add(1, SeqCst);
-        let claimed = shared.cluster_store.claim_shards(most).await?;
+        let claimed = shared.store.claim_shards(most).await?;
         shared.shard_moves.fetch_add(1, SeqCst);
         if shared.node_state().epoch() == epoch { self.take_over_shards(claimed).await } else { Ok(()) }
     }
@@ -163,7 +163,7 @@ impl<'a> Rebalancer<'a> {
         }
         let (shared, queues) = (self.shared, &self.shared.queues);
         let (now, epoch) = (shared.clock.now(), shared.node_state().epoch());
-        let health = shared.cluster_store.health_bootstrap(now).await?;
+        let health = shared.store.health_bootstrap(now).await?;
         if shared.node_state().epoch() != epoch {
             return Ok(());
         }
@@ -198,7 +198,7 @@ impl<'a> Rebalancer<'a> {
         shared.shard_moves.fetch_add(1, SeqCst);
         shared.set_owners(&idle, ShardOwnership::Remote);
         shared.queues.give_up_shards(&idle);
-        let released = shared.cluster_store.release_shards(idle).await;
+        let released = shared.store.release_shards(idle).await;
         shared.shard_moves.fetch_add(1, SeqCst);
         released
     }
@@ -206,7 +206,7 @@ impl<'a> Rebalancer<'a> {
     async fn take_over_from_the_dead(&self, view: &ClusterView) -> Result<(), StoreError> {
         let expired = self.others(view).filter(|node| node.is_expired && view.may_take_over);
         for Node { epoch, name, .. } in expired {
-            let taken = self.shared.cluster_store.take_over(*epoch, self.shared.clock.now()).await?;
+            let taken = self.shared.store.take_over(*epoch, self.shared.clock.now()).await?;
             if let Some(deliveries) = taken {
                 tracing::warn!(%name, epoch, deliveries, "took over the deliveries of a dead node");
             }

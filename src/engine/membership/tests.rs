@@ -16,14 +16,17 @@ use crate::{
     },
     runtime::ShutdownHandle,
 };
-use fake_cluster::{FakeCluster, FakeNode};
+use fake_cluster::{FakeCluster, FakeNode, Link};
 use tokio::{task::AbortHandle, time::sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// After so many failures in a row an endpoint counts as failing.
+const FAILURES: u32 = 10;
 
 struct RunningNode {
     queues: Arc<EndpointQueues>,
-    link: Arc<FakeNode>,
+    node: FakeNode,
+    link: Arc<Link>,
     ids: IdGenerator,
     stop: ShutdownHandle,
     running: AbortHandle,
@@ -41,19 +44,20 @@ impl RunningNode {
     async fn join(cluster: &Arc<FakeCluster>) -> Self {
         let node_state = Arc::<NodeLease>::default();
         let (queues, events) = queues_of(node_state.clone());
-        let door = FakeNode::to(cluster);
-        let joined = door.join(cluster.clock.now()).await.unwrap();
+        let node = FakeNode::to(cluster);
+        let joined = node.store.join(cluster.clock.now()).await.unwrap();
         node_state.join(joined.epoch);
         let ids = IdGenerator::new(joined.slot, joined.newest_id);
         let membership = Membership {
             queues: queues.clone(),
-            cluster_store: door.clone(),
+            store: node.store.clone(),
             clock: cluster.clock.clone(),
             ids: ids.clone(),
         };
         let (stop, shutdown) = Shutdown::new();
         let running = tokio::spawn(membership.run(shutdown)).abort_handle();
-        Self { queues, link: door, ids, stop, running, _events: events }
+        let link = node.link.clone();
+        Self { queues, node, link, ids, stop, running, _events: events }
     }
 
     /// Joins two nodes; the first owns the first shard, the second the last.
@@ -71,6 +75,10 @@ impl RunningNode {
 
     fn may_send(&self, cluster: &FakeCluster) -> bool {
         self.node_state().is_lease_valid(|| cluster.clock.monotonic())
+    }
+
+    async fn shards_of(&self, epoch: i64) -> usize {
+        self.node.shards_of(epoch).await
     }
 
     fn put(&self, endpoint: &Arc<Endpoint>) {
@@ -92,8 +100,9 @@ async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_othe
     let node = RunningNode::join(&cluster).await;
     sleep(3 * SECOND).await;
     let newcomer = FakeNode::to(&cluster);
-    let epoch = newcomer.join(cluster.clock.now()).await.unwrap().epoch;
-    let lives = |config_version| newcomer.heartbeat(Heartbeat { config_version, ..Heartbeat::default() });
+    let epoch = newcomer.store.join(cluster.clock.now()).await.unwrap().epoch;
+    let lives =
+        |config_version| newcomer.store.heartbeat(Heartbeat { config_version, ..Heartbeat::default() });
     for _ in 0..5 {
         lives(NodeLease::NO_CONFIG_VERSION).await.unwrap().unwrap();
         sleep(SECOND).await;
@@ -104,7 +113,7 @@ async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_othe
         sleep(SECOND).await;
     }
     assert_eq!(
-        (node.owned_shards(), cluster.shards_of(epoch), cluster.shards_of(0)),
+        (node.owned_shards(), node.shards_of(epoch).await, node.shards_of(0).await),
         (SHARD_COUNT / 2, 0, SHARD_COUNT / 2)
     );
 }
@@ -179,7 +188,7 @@ async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
     assert!(shares.iter().all(|share| (84..=86).contains(share)), "{shares:?}");
     for node in [&first, &second, &third] {
         let epoch = node.node_state().epoch();
-        assert_eq!(cluster.shards_of(epoch), node.owned_shards(), "the store and the node see the same");
+        assert_eq!(node.shards_of(epoch).await, node.owned_shards(), "the store and the node see the same");
     }
     assert_eq!(
         first.node_state().ownership(0),
@@ -239,10 +248,10 @@ async fn the_leader_keeps_its_shard_while_it_works() {
     });
     first.stop.stop_gracefully();
     sleep(3 * SECOND).await;
-    assert_eq!((cluster.shards_of(1), first.node_state().ownership(0)), (1, ShardOwnership::Draining));
+    assert_eq!((first.shards_of(1).await, first.node_state().ownership(0)), (1, ShardOwnership::Draining));
     drop(at_work);
     sleep(2 * SECOND).await;
-    assert_eq!(cluster.shards_of(1), 0);
+    assert_eq!(first.shards_of(1).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,19 +264,20 @@ async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_
         assert!(node.may_take(&shared), "shared: every node sends");
     }
     let now_limited = limited(&shared);
-    cluster.state().version = 5;
+    owner.node.add(&now_limited).await;
+    let version = owner.node.view().await.version;
     owner.put(&now_limited);
-    owner.node_state().set_config_version(5, owner.node_state().epoch());
+    owner.node_state().set_config_version(version, owner.node_state().epoch());
     sleep(3 * SECOND).await;
     assert!(!owner.may_take(&shared), "the other does not know yet");
     assert!(other.may_take(&shared));
-    cluster.state().in_flight.insert((other.node_state().epoch(), shared.id()));
+    other.node.lease(&shared, 1, &other.ids, cluster.clock.now()).await;
     other.put(&now_limited);
-    other.node_state().set_config_version(5, other.node_state().epoch());
+    other.node_state().set_config_version(version, other.node_state().epoch());
     sleep(3 * SECOND).await;
     assert!(!owner.may_take(&shared), "the other still has one in flight");
     assert!(!other.may_take(&shared) && other.queues.is_owned_elsewhere(shared.id()));
-    cluster.state().in_flight.clear();
+    other.node.release(cluster.clock.now()).await;
     sleep(Duration::from_millis(600)).await;
     assert!(owner.may_take(&shared) && !owner.queues.is_owned_elsewhere(shared.id()));
     sleep(2 * SECOND).await;
@@ -279,7 +289,9 @@ async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_
 async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
     let cluster = FakeCluster::new();
     let (node, failing) = (RunningNode::join(&cluster).await, in_shard(0, None));
-    cluster.state().failing.push(failing.id());
+    node.node.add(&failing).await;
+    node.node.lease(&failing, FAILURES, &node.ids, cluster.clock.now()).await;
+    node.node.fail_all(&failing, cluster.clock.now()).await;
     node.put(&failing);
     node.link.delay_ms.store(700, SeqCst);
     let is_throttled = || node.queues.queue(failing.id()).throttle_state(cluster.clock.now()).1;
@@ -322,7 +334,7 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     assert_eq!(silent.queues.permits_out(), 1);
     silent.link.is_cut.store(true, SeqCst);
     sleep(14 * SECOND).await;
-    assert_eq!(cluster.shards_of(other.node_state().epoch()), SHARD_COUNT, "the other has taken over");
+    assert_eq!(other.shards_of(other.node_state().epoch()).await, SHARD_COUNT, "the other has taken over");
     assert!(!silent.may_send(&cluster));
     silent.link.is_cut.store(false, SeqCst);
     sleep(8 * SECOND).await;
@@ -344,11 +356,10 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     sleep(5 * SECOND).await;
     assert_eq!((silent.owned_shards(), other.owned_shards()), (SHARD_COUNT / 2, SHARD_COUNT / 2));
     assert!(silent.may_send(&cluster) && silent.may_take(&shared));
-    assert_eq!(
-        silent.ids.next_range(cluster.clock.now(), 1) >> 16 & 0x3f,
-        after,
-        "its ids are of its new slot"
-    );
+    let nodes = silent.node.view().await.nodes;
+    let slot = nodes.iter().find(|node| node.epoch == after).and_then(|node| node.slot);
+    let id = silent.ids.next_range(cluster.clock.now(), 1);
+    assert_eq!(slot.map(i64::from), Some(id >> 16 & 0x3f), "its ids are of its new slot");
     // A delivery that was committed before the takeover and is handed over only now.
     silent.queues.deliveries_leased(vec![leased(before)]);
     assert_eq!(silent.queues.permits_out(), 0);

@@ -113,18 +113,15 @@ impl HeartbeatHandle {
         Ok((Self(Mutex::new(Some(orders.clone()))), NotifySender(orders)))
     }
 
-    pub(super) fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
+    pub(super) fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<Option<ClusterView>> {
         self.order(|answer| HeartbeatCommand::Heartbeat(heartbeat, answer))
     }
 
-    pub(super) fn view(&self) -> Reply<'static, ClusterView> {
+    pub(super) fn view(&self) -> Reply<ClusterView> {
         self.order(HeartbeatCommand::View)
     }
 
-    fn order<T: Send + 'static>(
-        &self,
-        order: impl FnOnce(ReplyGuard<T>) -> HeartbeatCommand,
-    ) -> Reply<'static, T> {
+    fn order<T: Send + 'static>(&self, order: impl FnOnce(ReplyGuard<T>) -> HeartbeatCommand) -> Reply<T> {
         let (answer, comes) = oneshot::channel();
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(orders) => drop(orders.send(order(ReplyGuard::to(answer)))),

@@ -263,12 +263,12 @@ impl TakeoverSteps for BlockingSession {
     fn step<T: Send + 'static>(
         &self,
         mut run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
+    ) -> Reply<T> {
         let aside = Self(self.0.clone());
         Box::pin(async move { aside.run(move |node| node.fenced(&mut run)).await })
     }
 
-    fn fence(&self, epoch: i64) -> Reply<'static, ()> {
+    fn fence(&self, epoch: i64) -> Reply<()> {
         let aside = Self(self.0.clone());
         Box::pin(async move { aside.run(move |node| node.fence(epoch)).await })
     }

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Whether an answer means that something was changed.
-pub(super) trait ChangeOutcome {
+pub(in crate::store) trait ChangeOutcome {
     fn is_change(&self) -> bool;
 }
 
@@ -64,7 +64,7 @@ impl ChangeOutcome for ReplayChanged {
 }
 
 /// Writes the entry if something was changed; passes the answer on.
-pub(super) fn write_if_changed<T: ChangeOutcome>(
+pub(in crate::store) fn write_if_changed<T: ChangeOutcome>(
     tx: &dyn Sql,
     entry: Option<&AuditEntry>,
     answer: T,
@@ -92,7 +92,7 @@ pub(super) fn write_if_changed<T: ChangeOutcome>(
 }
 
 /// Lists entries, newest first. Those of an app that is being removed are left out, although they may still be there.
-pub(super) fn list(
+pub(in crate::store) fn list(
     connection: &dyn Sql,
     filter: &AuditFilter,
     after: Option<Cursor>,

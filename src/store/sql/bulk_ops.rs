@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// A command's form for a backend that writes many at once.
-pub(in crate::store) enum BulkOp<'a> {
+pub enum BulkOp<'a> {
     Accept(&'a mut Accept),
     Record(&'a mut RecordResult),
     /// There is nothing to be written.

@@ -1,40 +1,47 @@
-//! Commands of the hot path: accept, record, lease and release, as commands of a batch.
+//! Commands that accept events and record results, as commands of a batch.
 
 use super::{
-    BulkOp, Command, CommandKind, CommitEffects, Error, Locks, Result, Sql,
+    BulkOp, Command, CommandKind, CommitEffects, Locks, Result, Sql,
+    command::answered,
     delivery_statements::{self, RecordedResult},
     health,
-    lease_due::{self, DueDelivery, EndedUnsent, LeasedParts},
 };
 use crate::{
     domain::{
         delivery::{Availability, Delivery, DeliveryState},
         event::{DedupKey, TEST_EVENT_TYPE},
-        id::{AppId, EndpointId},
         live_update::LiveUpdate,
         outcome::OutcomeClass,
-        ports::{LeasedDelivery, Permit},
+        ports::LeasedDelivery,
         statistics::StatBatch,
-        time::Timestamp,
         verdict::Verdict,
     },
     store::{
-        StoreError,
-        deliveries::{Accepted, DeliveryResult, LeaseRequest, LeaseResult, NewDelivery, NewEvent},
+        Reply, StoreError,
+        deliveries::{Accepted, DeliveryResult, NewDelivery, NewEvent},
     },
 };
-use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::oneshot;
 
-pub(in crate::store) struct Accept {
+pub struct Accept {
     pub(super) events: Vec<NewEvent>,
     pub(super) results: Vec<Accepted>,
-    pub(super) epoch: i64,
+    epoch: i64,
     /// `None` once it was answered.
-    pub(super) reply: Option<oneshot::Sender<Result<Vec<Accepted>, StoreError>>>,
+    reply: Option<oneshot::Sender<Result<Vec<Accepted>, StoreError>>>,
 }
 
 impl Accept {
+    /// Makes the command, and the future of its answer.
+    pub(in crate::store) fn prepare(events: Vec<NewEvent>) -> (Self, Reply<Vec<Accepted>>) {
+        let (reply, answer) = oneshot::channel();
+        (Self { events, results: Vec::new(), epoch: 0, reply: Some(reply) }, answered(answer))
+    }
+
+    /// Returns how many events there are, and how many bytes they hold.
+    pub(in crate::store) fn weight(&self) -> (usize, usize) {
+        (self.events.len(), self.events.iter().map(|new| new.event.data.len()).sum())
+    }
     /// Sets the epoch that it is stored under. A permit that was taken under another epoch is dropped: its node has joined
     /// again since, and owns no endpoint queue at first.
     pub(super) fn set_epoch(&mut self, epoch: i64) {
@@ -107,23 +114,24 @@ impl Command for Accept {
             if *result != Accepted::New {
                 continue;
             }
+            after.publish([LiveUpdate::event(new.event.app, new.event.id)]);
             for new_delivery in new.deliveries {
                 // A delivery that is queued behind others in its ordering group releases its permit.
                 let is_leased = new_delivery.delivery.state == DeliveryState::InFlight;
-                match new_delivery.permit.filter(|_| is_leased) {
-                    Some(permit) => {
-                        let event = new.event.clone();
-                        let due = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
-                        let leased = LeasedDelivery {
-                            delivery: new_delivery.delivery,
-                            event,
-                            due,
-                            permit,
-                            epoch: self.epoch,
-                        };
-                        after.leased.push(leased);
-                    }
-                    None => note_waiting(&new_delivery.delivery, after),
+                if let Some(permit) = new_delivery.permit.filter(|_| is_leased) {
+                    let event = new.event.clone();
+                    let due = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
+                    let leased = LeasedDelivery {
+                        delivery: new_delivery.delivery,
+                        event,
+                        due,
+                        permit,
+                        epoch: self.epoch,
+                    };
+                    after.leased.push(leased);
+                } else {
+                    note_waiting(&new_delivery.delivery, after);
+                    after.publish([LiveUpdate::delivery(&new_delivery.delivery)]);
                 }
             }
         }
@@ -144,11 +152,6 @@ impl Command for Accept {
     }
 }
 
-/// Live update that deliveries of the endpoint changed.
-fn update_of(delivery: &Delivery) -> LiveUpdate {
-    LiveUpdate::deliveries(delivery.app, delivery.endpoint)
-}
-
 /// Notes a delivery that waits in the store now, for the engine.
 fn note_waiting(delivery: &Delivery, after: &mut CommitEffects) {
     if delivery.state.is_waiting()
@@ -159,9 +162,15 @@ fn note_waiting(delivery: &Delivery, after: &mut CommitEffects) {
     }
 }
 
-pub(in crate::store) struct RecordResult {
-    pub(super) record: DeliveryResult,
+pub struct RecordResult {
+    pub record: DeliveryResult,
     pub(super) recorded: Option<RecordedResult>,
+}
+
+impl RecordResult {
+    pub(in crate::store) fn new(record: DeliveryResult) -> Self {
+        Self { record, recorded: None }
+    }
 }
 
 impl Command for RecordResult {
@@ -226,9 +235,14 @@ impl Command for RecordResult {
     fn committed(self: Box<Self>, after: &mut CommitEffects) {
         if let Some(RecordedResult { delivery, disabled, woken, health_changed }) = self.recorded {
             note_waiting(&delivery, after);
-            after
-                .live_updates
-                .extend(health_changed.then(|| LiveUpdate::endpoint(delivery.app, delivery.endpoint)));
+            let is_attempt = !self.record.attempts.is_empty();
+            after.publish([if is_attempt {
+                LiveUpdate::attempt(&delivery)
+            } else {
+                LiveUpdate::delivery(&delivery)
+            }]);
+            let is_endpoint_changed = health_changed || disabled.is_some();
+            after.publish(is_endpoint_changed.then(|| LiveUpdate::endpoint(delivery.app, delivery.endpoint)));
             after.waiting.extend(woken);
             after.disabled.extend(disabled.map(|(off, revision)| (delivery.endpoint, off, revision)));
         }
@@ -242,150 +256,6 @@ impl Command for RecordResult {
             StoreError::Closed | StoreError::Corrupt(_) => {
                 let delivery = self.record.leased.delivery.id;
                 tracing::error!(%delivery, %error, "a verdict could not be recorded");
-                None
-            }
-        }
-    }
-}
-
-pub(super) struct LeaseDue {
-    pub(super) requests: Vec<LeaseRequest>,
-    pub(super) now: Timestamp,
-    pub(super) found: Vec<LeasedParts>,
-    pub(super) epoch: i64,
-    pub(super) reply: oneshot::Sender<Result<Vec<LeaseResult>, StoreError>>,
-}
-
-impl Command for LeaseDue {
-    fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
-        self.epoch = tx.epoch();
-        if self.requests.iter().any(|request| !request.is_all_of_epoch(self.epoch)) {
-            // Requested before this node joined again: it knows no waiting deliveries now, and these permits are void.
-            self.found = self.requests.iter().map(|_| LeasedParts::default()).collect();
-            return Ok(());
-        }
-        let mut may_end = lease_due::ENDED_MAX;
-        let together = in_savepoint(tx, &self.requests, &mut may_end, self.now)?;
-        self.found = if let Ok(found) = together {
-            found
-        } else {
-            // A row that cannot be read fails its own endpoint queue only, not those of the same command.
-            may_end = lease_due::ENDED_MAX;
-            let mut queue = |request| {
-                let found = in_savepoint(tx, std::slice::from_ref(request), &mut may_end, self.now)?;
-                Ok(found.unwrap_or_else(|error| {
-                    tracing::error!(%error, "an endpoint queue cannot be read");
-                    vec![LeasedParts::default()]
-                }))
-            };
-            self.requests.iter().map(&mut queue).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
-        };
-        Ok(())
-    }
-
-    fn takes_row_locks(&self) -> bool {
-        true
-    }
-
-    fn add_statistics(&self, counters: &mut StatBatch) {
-        for EndedUnsent { delivery, event_type, is_blamed } in
-            self.found.iter().flat_map(|found| &found.ended)
-        {
-            if event_type != TEST_EVENT_TYPE {
-                counters
-                    .entry(delivery.app, Some(delivery.endpoint), event_type, self.now)
-                    .add_end(delivery.state, *is_blamed);
-            }
-        }
-    }
-
-    fn committed(self: Box<Self>, after: &mut CommitEffects) {
-        let (mut refilled, epoch) = (Vec::with_capacity(self.requests.len()), self.epoch);
-        for (request, found) in self.requests.into_iter().zip(self.found) {
-            refilled.push(LeaseResult {
-                endpoint: request.endpoint,
-                has_no_oldest: found.oldest.is_empty() && !request.permits.is_empty(),
-                has_more_fresh: found.has_more_fresh,
-                has_more_manual: found.has_more_manual,
-                next_due: found.next_due,
-            });
-            let lease = |((delivery, event, due), mut permit): (DueDelivery, Permit)| {
-                permit.add_bytes(event.data.len());
-                LeasedDelivery { delivery, event: Arc::new(event), due, permit, epoch }
-            };
-            after.live_updates.extend(found.ended.first().map(|ended| update_of(&ended.delivery)));
-            let manual = found.manual.into_iter().zip(request.manual_permits);
-            let oldest = found.oldest.into_iter().zip(request.permits);
-            let fresh = found.fresh.into_iter().zip(request.fresh_permits);
-            after.leased.extend(manual.chain(oldest).chain(fresh).map(lease));
-        }
-        let _ = self.reply.send(Ok(refilled));
-    }
-
-    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Command>> {
-        let _ = self.reply.send(Err(error.clone()));
-        None
-    }
-}
-
-/// Leases from these endpoint queues in a savepoint. The inner error names a row that cannot be read: then nothing was
-/// leased, so that no delivery is left in flight unsent.
-fn in_savepoint(
-    tx: &dyn Sql,
-    requests: &[LeaseRequest],
-    may_end: &mut usize,
-    now: Timestamp,
-) -> Result<Result<Vec<LeasedParts>>> {
-    tx.execute("SAVEPOINT queues", &[])?;
-    let found = match lease_due::lease_due(tx, requests, may_end, now) {
-        Err(error @ Error::Wrong(_)) => {
-            tx.execute("ROLLBACK TO queues", &[])?;
-            Err(error)
-        }
-        found => Ok(found?),
-    };
-    tx.execute("RELEASE queues", &[])?;
-    Ok(found)
-}
-
-pub(super) struct Release {
-    pub(super) leased: Vec<LeasedDelivery>,
-    pub(super) now: Timestamp,
-    pub(super) waiting: Vec<(EndpointId, Timestamp)>,
-    pub(super) changed: BTreeSet<(AppId, EndpointId)>,
-    pub(super) reply: oneshot::Sender<Result<(), StoreError>>,
-}
-
-impl Command for Release {
-    fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
-        self.waiting.clear();
-        for leased in &self.leased {
-            let became = delivery_statements::release(tx, leased, self.now, &mut self.waiting)?;
-            self.changed.extend(became.as_ref().map(|delivery| (delivery.app, delivery.endpoint)));
-            self.waiting.extend(became.and_then(|delivery| {
-                delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (delivery.endpoint, due))
-            }));
-        }
-        Ok(())
-    }
-
-    fn takes_row_locks(&self) -> bool {
-        true
-    }
-
-    fn committed(self: Box<Self>, after: &mut CommitEffects) {
-        after.waiting.extend(self.waiting);
-        after
-            .live_updates
-            .extend(self.changed.into_iter().map(|(app, endpoint)| LiveUpdate::deliveries(app, endpoint)));
-        let _ = self.reply.send(Ok(()));
-    }
-
-    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Command>> {
-        match error {
-            StoreError::Unavailable(_) | StoreError::Overloaded => Some(self),
-            StoreError::Closed | StoreError::Corrupt(_) => {
-                let _ = self.reply.send(Err(error.clone()));
                 None
             }
         }

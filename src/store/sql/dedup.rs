@@ -14,7 +14,11 @@ use crate::{
 use std::sync::Arc;
 
 /// Returns the event that is stored under these keys already; `New` if there is none.
-pub(super) fn find_duplicate(tx: &dyn Sql, keys: &[DedupKey], fingerprint: Fingerprint) -> Result<Accepted> {
+pub(in crate::store) fn find_duplicate(
+    tx: &dyn Sql,
+    keys: &[DedupKey],
+    fingerprint: Fingerprint,
+) -> Result<Accepted> {
     let mut gone = None;
     loop {
         let Some((event, known)) = find_dedup(tx, keys)? else { return Ok(Accepted::New) };

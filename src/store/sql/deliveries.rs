@@ -15,7 +15,7 @@ use crate::domain::{
 
 /// Expected state of a row, so that it may be written over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum ExpectedState {
+pub enum ExpectedState {
     /// Not in flight.
     State(DeliveryState),
     /// In flight, and leased under this epoch.

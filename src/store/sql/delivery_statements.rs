@@ -215,7 +215,7 @@ pub(super) fn release(
     Ok(done.then_some(delivery))
 }
 
-pub(super) fn act(
+pub(in crate::store) fn act(
     tx: &dyn Sql,
     app: AppId,
     id: DeliveryId,
@@ -292,16 +292,16 @@ pub(super) fn replay(
 }
 
 /// Result of applying an endpoint's state to its deliveries.
-pub(super) struct AppliedToWaiting {
-    pub(super) count: usize,
+pub(in crate::store) struct AppliedToWaiting {
+    pub(in crate::store) count: usize,
     /// Something is due now because of it.
-    pub(super) is_released: bool,
+    pub(in crate::store) is_released: bool,
     /// App of the deliveries, if there were any.
-    pub(super) app: Option<AppId>,
+    pub(in crate::store) app: Option<AppId>,
 }
 
 /// Applies the endpoint's state to up to `most` of its deliveries.
-pub(super) fn apply_to_waiting(
+pub(in crate::store) fn apply_to_waiting(
     tx: &dyn Sql,
     endpoint: EndpointId,
     settle: AvailabilityChange,
@@ -348,7 +348,7 @@ pub(super) fn apply_to_waiting(
     Ok(AppliedToWaiting { count: found.len() + skipped, is_released, app })
 }
 
-pub(super) fn erase_data(tx: &dyn Sql, app: AppId, event: EventId) -> Result<bool> {
+pub(in crate::store) fn erase_data(tx: &dyn Sql, app: AppId, event: EventId) -> Result<bool> {
     let erase = "UPDATE events SET data = ?3 WHERE id = ?1 AND app = ?2 AND length(data) > 0";
     Ok(tx.execute(erase, params![event, app, NO_DATA])? == 1)
 }

@@ -6,8 +6,8 @@
 
 use super::{Command, CommandQueue, CommitEffects, Error, Result, Sql, notices, rollup, store_error};
 use crate::{
-    domain::{ports::CommitListener, statistics::StatBatch},
-    store::{CommitWatch, StoreError},
+    domain::statistics::StatBatch,
+    store::{CommitObservers, StoreError},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -93,8 +93,7 @@ struct InDoubtBatch {
 pub(in crate::store) struct GroupCommit<S> {
     pub(in crate::store) store: S,
     pub(in crate::store) queue: Arc<CommandQueue>,
-    commit_listener: Arc<dyn CommitListener>,
-    watch: Arc<dyn CommitWatch>,
+    observers: CommitObservers,
     in_doubt: Option<InDoubtBatch>,
     /// The newest notice that the engine was notified of.
     newest_notice: i64,
@@ -103,13 +102,8 @@ pub(in crate::store) struct GroupCommit<S> {
 }
 
 impl<S: BatchWriter> GroupCommit<S> {
-    pub(in crate::store) fn new(
-        store: S,
-        queue: Arc<CommandQueue>,
-        commit_listener: Arc<dyn CommitListener>,
-        watch: Arc<dyn CommitWatch>,
-    ) -> Self {
-        Self { store, queue, commit_listener, watch, in_doubt: None, newest_notice: 0, is_failing: false }
+    pub(in crate::store) fn new(store: S, queue: Arc<CommandQueue>, observers: CommitObservers) -> Self {
+        Self { store, queue, observers, in_doubt: None, newest_notice: 0, is_failing: false }
     }
 
     /// Writes one batch of the waiting commands. After `Nothing` the next command wakes the thread.
@@ -122,10 +116,10 @@ impl<S: BatchWriter> GroupCommit<S> {
             return CommitResult::Nothing;
         }
         let size = batch.len();
-        let started = self.watch.started();
+        let started = self.observers.watch.started();
         let parts = self.store.parts(batch);
         if self.commit_each(parts, started).is_ok() {
-            self.watch.committed(started, size);
+            self.observers.watch.committed(started, size);
             CommitResult::Committed(size)
         } else {
             CommitResult::Failed
@@ -197,7 +191,7 @@ impl<S: BatchWriter> GroupCommit<S> {
         match self.store.resolve_doubt() {
             Ok(Some(newest_notice)) => {
                 self.is_failing = false;
-                self.watch.committed(doubt.started, size);
+                self.observers.watch.committed(doubt.started, size);
                 self.complete(doubt.batch, newest_notice);
                 CommitResult::Committed(size)
             }
@@ -224,13 +218,13 @@ impl<S: BatchWriter> GroupCommit<S> {
 
     /// Completes a durable batch. Any command may have written a notice, so the newest notice is compared here.
     fn complete(&mut self, batch: Vec<Box<dyn Command>>, newest_notice: i64) {
-        let mut after = CommitEffects::default();
+        let mut after = CommitEffects::new(self.observers.live_updates.has_subscribers());
         for work in batch {
             work.committed(&mut after);
         }
         after.notices_wait = newest_notice > std::mem::replace(&mut self.newest_notice, newest_notice);
         self.store.notify_peers(&after);
-        after.notify_engine(&*self.commit_listener);
+        after.notify(&self.observers);
     }
 
     /// Runs until the queue is closed and empty. Sleeps for `window` before a batch when the last one was busy.

@@ -24,9 +24,8 @@ use crate::{
         verdict::{DeadReason, Verdict},
     },
     store::{
-        cluster::{HealthBootstrap, HealthCandidate},
         deliveries::DeliveryResult,
-        queries::HealthReport,
+        health::{HealthBootstrap, HealthCandidate, HealthReport},
     },
 };
 use std::time::Duration;
@@ -256,7 +255,7 @@ impl HealthUpdate<'_> {
 }
 
 /// Counts a delivery that died when its final wait was over because the receiver did not accept it;
-/// `ClusterStore::evaluate_health` learns of it from the statistics.
+/// `Store::evaluate_health` learns of it from the statistics.
 pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> Result<()> {
     if event.event_type == TEST_EVENT_TYPE || delivery.restarted_at.is_some() {
         return Ok(());
@@ -269,14 +268,14 @@ pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> 
 
 /// Result of a health evaluation.
 #[derive(Default)]
-pub(super) struct HealthChanges {
+pub(in crate::store) struct HealthChanges {
     /// Endpoints that were disabled, how, and their revision now.
-    pub(super) disabled: Vec<(EndpointId, Disabled, u32)>,
-    /// Endpoints whose health state changed.
-    pub(super) changed: Vec<(AppId, EndpointId)>,
+    pub(in crate::store) disabled: Vec<(EndpointId, Disabled, u32)>,
+    /// Endpoints that were disabled, or whose health state changed.
+    pub(in crate::store) changed: Vec<(AppId, EndpointId)>,
 }
 
-pub(super) fn evaluate_health(
+pub(in crate::store) fn evaluate_health(
     tx: &dyn Sql,
     candidates: &[HealthCandidate],
     now: Timestamp,
@@ -299,14 +298,16 @@ pub(super) fn evaluate_health(
         let degraded = contract.health.degraded_window.map_or_else(|| Ok(Counters::default()), window)?;
         let windows = HealthWindows { last_hour: window(HOUR)?, degraded };
         let events = health.evaluate(&windows, contract, now);
-        if let Some(off) = events.and_then(|events| events.disabled(contract, now)) {
+        let off = events.and_then(|events| events.disabled(contract, now));
+        let is_disabled = off.is_some();
+        if let Some(off) = off {
             let Some(revision) = disable_endpoint(tx, *endpoint, &off)? else { continue };
             judged.disabled.push((*endpoint, off, revision));
         }
         if known.as_ref() != Some(&health) && health != Health::default() {
             write(tx, *app, *endpoint, &health)?;
         }
-        if known.map_or(HealthState::Healthy, |known| known.state()) != health.state() {
+        if is_disabled || known.map_or(HealthState::Healthy, |known| known.state()) != health.state() {
             judged.changed.push(whose);
         }
         if let Some(events) = events {
@@ -318,7 +319,7 @@ pub(super) fn evaluate_health(
     Ok(judged)
 }
 
-pub(super) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<HealthBootstrap> {
+pub(in crate::store) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<HealthBootstrap> {
     // A crash may have come between an attempt and the next write of the clock.
     let latest = connection.number(
         "SELECT max(clock) FROM (SELECT max(first_failed_clock) AS clock FROM health
@@ -345,7 +346,7 @@ pub(super) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<H
     })
 }
 
-pub(super) fn report(
+pub(in crate::store) fn report(
     connection: &dyn Sql,
     app: AppId,
     endpoint: EndpointId,
@@ -365,7 +366,7 @@ pub(super) fn report(
 }
 
 /// Returns the endpoints of an app that are degraded or failing.
-pub(super) fn unhealthy_endpoints(connection: &dyn Sql, app: AppId) -> Result<Vec<EndpointId>> {
+pub(in crate::store) fn unhealthy_endpoints(connection: &dyn Sql, app: AppId) -> Result<Vec<EndpointId>> {
     connection.all(
         "SELECT endpoint FROM health WHERE app = ?1 AND (degraded_since IS NOT NULL OR failing_since IS NOT NULL)",
         params![app],
@@ -373,6 +374,6 @@ pub(super) fn unhealthy_endpoints(connection: &dyn Sql, app: AppId) -> Result<Ve
     )
 }
 
-pub(super) fn degraded(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
+pub(in crate::store) fn degraded(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
     connection.all("SELECT endpoint FROM health WHERE degraded_since IS NOT NULL", &[], |row| row.get(0))
 }

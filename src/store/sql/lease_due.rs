@@ -337,7 +337,7 @@ fn lease_from_queue(
 
 /// Advances one page of retries that wait although the endpoint answers again. Goes by due time, so that an advanced retry lies
 /// before the next page. Also returns the app, if any was advanced.
-pub(super) fn advance_retries(
+pub(in crate::store) fn advance_retries(
     tx: &dyn Sql,
     recovery: &AdvanceRetries,
     now: Timestamp,

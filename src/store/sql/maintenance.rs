@@ -47,7 +47,7 @@ pub(super) fn remember_newest_id(tx: &dyn Sql) -> Result<()> {
 
 /// Returns endpoint queues with something due at some time; leaves out queues with only deliveries queued behind others,
 /// whose due time is "never".
-pub(super) fn find_queues(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
+pub(in crate::store) fn find_queues(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
     let mut queues = all_queues(connection)?;
     queues.retain(|(_, due)| *due < Timestamp::NEVER);
     Ok(queues)
@@ -66,7 +66,7 @@ fn all_queues(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
     )
 }
 
-pub(super) fn queues_with_due(
+pub(in crate::store) fn queues_with_due(
     connection: &dyn Sql,
     queues: &[EndpointId],
     now: Timestamp,
@@ -89,7 +89,7 @@ pub(super) fn queues_with_due(
 
 /// Returns endpoints that are disabled or gone and still have a queue, enabled endpoints with held deliveries, and those
 /// whose dead deliveries block others although they skip them.
-pub(super) fn endpoints_to_apply(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
+pub(in crate::store) fn endpoints_to_apply(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
     let availability =
         "SELECT CASE WHEN deleted_at IS NOT NULL THEN 2 WHEN disabled IS NOT NULL THEN 1 ELSE 0 END
          FROM endpoints WHERE id = ?1";
@@ -129,7 +129,7 @@ const NEXT_TO_PURGE: &str = "SELECT app, deleted_up_to FROM app_deletions p WHER
      ORDER BY app LIMIT 1";
 
 /// Purges one step of a deleted app: first its audit log, its notices and statistics, then its events in id order.
-pub(super) fn purge(tx: &dyn Sql) -> Result<bool> {
+pub(in crate::store) fn purge(tx: &dyn Sql) -> Result<bool> {
     let next = |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?));
     let Some((app, done)) = tx.one(NEXT_TO_PURGE, params![tx.epoch()], next)? else {
         return Ok(false);
@@ -176,7 +176,7 @@ pub(super) fn purge(tx: &dyn Sql) -> Result<bool> {
     Ok(true)
 }
 
-pub(super) fn record_key_uses(tx: &dyn Sql, uses: &[(KeyId, Timestamp)]) -> Result<()> {
+pub(in crate::store) fn record_key_uses(tx: &dyn Sql, uses: &[(KeyId, Timestamp)]) -> Result<()> {
     let sql =
         "UPDATE keys SET last_used_at = ?2 WHERE id = ?1 AND (last_used_at IS NULL OR last_used_at < ?2)";
     for (key, used_at) in uses {

@@ -4,15 +4,13 @@ use super::{Result, Row, Sql, changes, params, shards, takeover};
 use crate::{
     domain::{
         id::{EndpointId, NODE_SLOTS},
+        lease::LEASE,
         node_lease::NodeLease,
         time::Timestamp,
     },
     store::cluster::{ClusterView, Heartbeat, Node},
 };
 use std::{collections::BTreeSet, time::Duration};
-
-/// How long a node's lease lasts after a heartbeat.
-pub(in crate::store) const NODE_LEASE: Duration = Duration::from_secs(10);
 /// How long a node's own lease must not have lapsed before it takes over others: when an unreachable store comes back, every
 /// node has that long to send a heartbeat.
 pub(in crate::store) const JOIN_GRACE: Duration = Duration::from_secs(3);
@@ -72,7 +70,7 @@ pub(in crate::store) fn enter(
             new.host,
             new.pid,
             now,
-            now.plus(NODE_LEASE),
+            now.plus(LEASE),
             NodeLease::NO_CONFIG_VERSION
         ],
     )?;
@@ -117,7 +115,7 @@ pub(in crate::store) fn heartbeat(
     heartbeat: &Heartbeat,
     now: Timestamp,
 ) -> Result<Option<ClusterView>> {
-    let (until, help) = (now.plus(NODE_LEASE), overloaded_queues_text(heartbeat));
+    let (until, help) = (now.plus(LEASE), overloaded_queues_text(heartbeat));
     let words = params![
         tx.epoch(),
         until,
@@ -195,7 +193,7 @@ pub(in crate::store) fn find_dead(
     let (mut dead, mut in_doubt_for) = (Vec::new(), None);
     let sql = "SELECT epoch, dead, host, pid, lease_until FROM nodes WHERE epoch <> ?1 ORDER BY epoch";
     tx.each(sql, params![tx.epoch()], |row| {
-        let heard_at = row.get::<i64>(4)? - NODE_LEASE.as_millis() as i64;
+        let heard_at = row.get::<i64>(4)? - LEASE.as_millis() as i64;
         let silent_at = Timestamp::from_millis(heard_at).plus(SILENCE_BEFORE_TAKEOVER);
         if row.get(1)? {
             dead.push(row.get(0)?);
@@ -215,7 +213,7 @@ pub(in crate::store) fn find_dead(
 }
 
 /// Returns those of these endpoints of which another node has deliveries in flight.
-pub(super) fn in_flight_elsewhere(
+pub(in crate::store) fn in_flight_elsewhere(
     connection: &dyn Sql,
     epoch: i64,
     endpoints: &[EndpointId],

@@ -26,7 +26,7 @@ const NEXT_APP: &str =
 
 /// Returns the next mail: of the first app after the cursor that has something to send. Examines only apps that have
 /// something to send now or are still collecting; the latter are at most as many as mails go out in a minute.
-pub(super) fn next_mail(tx: &dyn Sql, cursor: &MailCursor, now: Timestamp) -> Result<NoticeBatch> {
+pub(in crate::store) fn next_mail(tx: &dyn Sql, cursor: &MailCursor, now: Timestamp) -> Result<NoticeBatch> {
     let are_all_closed = close(tx, now)? < DIGESTS_CLOSED_MAX;
     let next_app = |after: i64, last: i64| -> Result<Option<AppId>> {
         Ok(tx.one(NEXT_APP, params![after, last], |row| row.get(0))?.flatten())
@@ -46,7 +46,7 @@ pub(super) fn next_mail(tx: &dyn Sql, cursor: &MailCursor, now: Timestamp) -> Re
 }
 
 /// Closes digests whose window is over, the oldest first; returns how many. No more notices are counted in them.
-pub(super) fn close(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
+pub(in crate::store) fn close(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
     tx.execute(
         "UPDATE notices SET open_until = NULL
          WHERE id IN (SELECT id FROM notices WHERE open_until <= ?1 ORDER BY open_until LIMIT ?2)",
@@ -101,7 +101,7 @@ fn notices_of_mail(tx: &dyn Sql, app: AppId, formed_email: NoticeId) -> Result<V
 }
 
 /// Stores that the mail that starts with this notice was sent, or never will be.
-pub(super) fn finish_mail(
+pub(in crate::store) fn finish_mail(
     tx: &dyn Sql,
     app: AppId,
     formed_email: NoticeId,
@@ -122,7 +122,7 @@ pub(super) fn finish_mail(
 }
 
 /// Returns notices to be published as operational webhooks, oldest first.
-pub(super) fn unpublished(connection: &dyn Sql, most: usize) -> Result<NoticeBatch> {
+pub(in crate::store) fn unpublished(connection: &dyn Sql, most: usize) -> Result<NoticeBatch> {
     let notices = connection.all(
         &format!(
             "SELECT {COLUMNS} FROM notices n WHERE n.webhook_pending = 1 AND n.open_until IS NULL ORDER BY n.id LIMIT ?1"
@@ -133,7 +133,7 @@ pub(super) fn unpublished(connection: &dyn Sql, most: usize) -> Result<NoticeBat
     Ok(NoticeBatch { notices, closes_at: closes_at(connection)? })
 }
 
-pub(super) fn mark_published(tx: &dyn Sql, notices: &[NoticeId]) -> Result<()> {
+pub(in crate::store) fn mark_published(tx: &dyn Sql, notices: &[NoticeId]) -> Result<()> {
     for notice in notices {
         tx.execute("UPDATE notices SET webhook_pending = 0 WHERE id = ?1", params![notice])?;
     }

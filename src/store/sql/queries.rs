@@ -20,7 +20,7 @@ use crate::{
 };
 use std::{collections::BTreeSet, ops::ControlFlow};
 
-pub(super) fn find_event(
+pub(in crate::store) fn find_event(
     connection: &dyn Sql,
     app: AppId,
     external_id: &str,
@@ -36,7 +36,7 @@ pub(super) fn find_event(
     )
 }
 
-pub(super) fn owner(connection: &dyn Sql, thing: ObjectId) -> Result<Option<Owner>> {
+pub(in crate::store) fn owner(connection: &dyn Sql, thing: ObjectId) -> Result<Option<Owner>> {
     let (table, id) = match thing {
         ObjectId::Event(id) => ("events", id.as_i64()),
         ObjectId::Delivery(id) => ("deliveries", id.as_i64()),
@@ -49,7 +49,10 @@ pub(super) fn owner(connection: &dyn Sql, thing: ObjectId) -> Result<Option<Owne
         .one(&format!("SELECT app FROM {table} WHERE id = ?1"), params![id], |row| row.get(0).map(Owner))
 }
 
-pub(super) fn events_by_dedup_key(connection: &dyn Sql, keys: &[DedupKey]) -> Result<Vec<(EventId, AppId)>> {
+pub(in crate::store) fn events_by_dedup_key(
+    connection: &dyn Sql,
+    keys: &[DedupKey],
+) -> Result<Vec<(EventId, AppId)>> {
     let sql = "SELECT e.id, e.app FROM dedup k JOIN events e ON e.id = k.event WHERE k.key = ?1";
     let mut found = Vec::new();
     for key in keys {
@@ -122,7 +125,7 @@ impl<T> PageBuilder<T> {
     }
 }
 
-pub(super) fn events(
+pub(in crate::store) fn events(
     connection: &dyn Sql,
     app: AppId,
     filter: &EventFilter,
@@ -175,7 +178,7 @@ fn last_attempt(connection: &dyn Sql, delivery: DeliveryId) -> Result<Option<Las
     )
 }
 
-pub(super) fn deliveries_of(connection: &dyn Sql, event: EventId) -> Result<Vec<DeliveryRow>> {
+pub(in crate::store) fn deliveries_of(connection: &dyn Sql, event: EventId) -> Result<Vec<DeliveryRow>> {
     connection.all(
         &format!(
             "SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event
@@ -190,7 +193,7 @@ pub(super) fn deliveries_of(connection: &dyn Sql, event: EventId) -> Result<Vec<
     )
 }
 
-pub(super) fn delivery(
+pub(in crate::store) fn delivery(
     connection: &dyn Sql,
     app: AppId,
     id: DeliveryId,
@@ -206,7 +209,7 @@ pub(super) fn delivery(
     found.map(|listed| Ok((listed, attempts::list(connection, id)?))).transpose()
 }
 
-pub(super) fn deliveries(
+pub(in crate::store) fn deliveries(
     connection: &dyn Sql,
     app: AppId,
     filter: &DeliveryListFilter,
@@ -237,7 +240,7 @@ fn fits(row: &Row<'_>, app: AppId, filter: &DeliveryListFilter) -> Result<bool> 
 
 /// Lists waiting deliveries. The endpoint queues are merged on their index alone: even with ten thousand queues only the rows
 /// of the page are read.
-pub(super) fn queue(
+pub(in crate::store) fn queue(
     connection: &dyn Sql,
     queues: &[EndpointId],
     after: Option<Cursor>,
@@ -274,7 +277,7 @@ pub(super) fn queue(
     Ok(Page { rows, next: cursors.last().copied().filter(|_| is_more) })
 }
 
-pub(super) fn dead_letters(
+pub(in crate::store) fn dead_letters(
     connection: &dyn Sql,
     app: AppId,
     endpoint: Option<EndpointId>,
@@ -298,7 +301,7 @@ pub(super) fn dead_letters(
     })
 }
 
-pub(super) fn waiting_count(connection: &dyn Sql) -> Result<u64> {
+pub(in crate::store) fn waiting_count(connection: &dyn Sql) -> Result<u64> {
     Ok(connection.number("SELECT count(*) FROM deliveries WHERE queue > 0", &[])? as u64)
 }
 

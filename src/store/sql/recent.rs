@@ -22,7 +22,7 @@ const RETRYING: [&str; 2] = [
      WHERE queue = ?1 AND state = 1 AND due_action = 0 ORDER BY due DESC LIMIT ?2",
 ];
 
-pub(super) fn attempts(
+pub(in crate::store) fn attempts(
     connection: &dyn Sql,
     app: AppId,
     endpoint: EndpointId,

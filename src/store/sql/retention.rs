@@ -63,7 +63,7 @@ impl EventWithDeliveries {
     }
 }
 
-pub(super) fn overdue(
+pub(in crate::store) fn overdue(
     connection: &dyn Sql,
     search: &OverdueSearch,
     keeps: &dyn RetentionPolicy,
@@ -123,7 +123,7 @@ fn has_work(connection: &dyn Sql, found: &EventWithDeliveries, fate: &RetentionD
 /// Endpoints of which deliveries ended.
 pub(super) type ChangedEndpoints = BTreeSet<(AppId, EndpointId)>;
 
-pub(super) fn expire(
+pub(in crate::store) fn expire(
     tx: &dyn Sql,
     ranges: &[(i64, i64)],
     keeps: &dyn RetentionPolicy,

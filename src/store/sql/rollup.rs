@@ -15,7 +15,7 @@ use crate::{
         statistics::{Counters, ResultCode, StatBatch, StatRow},
         time::Timestamp,
     },
-    store::cluster::RollupResult,
+    store::statistics::RollupResult,
 };
 use added::RowsToAdd;
 use std::{
@@ -130,7 +130,7 @@ impl MinuteCounters {
 
 /// A part of the log, added up.
 #[derive(Default)]
-pub(super) struct LogPart {
+pub(in crate::store) struct LogPart {
     minutes: MinuteCounters,
     /// Ids of its log rows, by the first and the last of each run: an id that was missing may belong to a writer that has not
     /// committed yet.
@@ -169,7 +169,7 @@ impl LogPart {
 }
 
 /// Returns the part to roll up next: the one put aside, else the next of the log.
-pub(super) fn next_part(connection: &dyn Sql) -> Result<LogPart> {
+pub(in crate::store) fn next_part(connection: &dyn Sql) -> Result<LogPart> {
     let aside = read_log(connection, (i64::MIN, -1), LINES_PER_STEP)?;
     if aside.count > 0 {
         return Ok(aside);
@@ -203,7 +203,12 @@ fn read_log(connection: &dyn Sql, (first, last): (i64, i64), lines_max: usize) -
 ///
 /// A part is added up over many commits before, so that each row is written once; if it is large, it goes back into the log
 /// and the next steps write it.
-pub(super) fn roll_up(tx: &dyn Sql, part: &LogPart, clock: Duration, now: Timestamp) -> Result<RollupResult> {
+pub(in crate::store) fn roll_up(
+    tx: &dyn Sql,
+    part: &LogPart,
+    clock: Duration,
+    now: Timestamp,
+) -> Result<RollupResult> {
     let mut rolled_up = RollupResult { has_more: part.has_more, ..RollupResult::default() };
     if !take_from_log(tx, part)? {
         // Another node has rolled it up first: the next run sees the rest.

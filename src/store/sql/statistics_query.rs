@@ -33,7 +33,7 @@ const OF_TYPE: &str = "FROM starts CROSS JOIN statistics_by_type
 /// Rows of all event types of an app between two starts.
 const OF_TYPES: &str = "FROM statistics_by_type WHERE app = ?1 AND width = ?2 AND start >= ?3 AND start < ?4";
 
-pub(super) fn statistics(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Statistics> {
+pub(in crate::store) fn statistics(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Statistics> {
     let app = search.app.unwrap_or(EVERY_APP);
     let pieces = search.span.pieces();
     let everything = || of_endpoint(connection, (app, EVERY_ENDPOINT), &search.span);

@@ -35,11 +35,11 @@ pub(in crate::store) trait TakeoverSteps: Send + Sync {
     fn step<T: Send + 'static>(
         &self,
         run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T>;
+    ) -> Reply<T>;
 
     /// Fences a dead node: nothing more is written under this epoch. Waits for a batch that is being committed, and may end
     /// one that is not.
-    fn fence(&self, epoch: i64) -> Reply<'static, ()> {
+    fn fence(&self, epoch: i64) -> Reply<()> {
         self.step(move |tx, clock| fence(tx, epoch, clock))
     }
 }

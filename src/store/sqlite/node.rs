@@ -3,14 +3,15 @@
 
 use super::shared_file::{SharedFile, SimTransaction};
 use crate::{
-    domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp},
+    domain::{storage::StorageUsage, time::Timestamp},
     store::{
-        CommitWatch, Reply, Store,
+        CommitObservers, Reply, Store,
+        backend::{Backend, MembershipBackend, ReadJob, Readers},
         cluster::{ClusterView, Heartbeat, Joined},
         sql::{
-            Backend, BatchWriter, Command, CommandQueue, CommitEffects, CommitResult, Error, GroupCommit,
-            MembershipBackend, QueueLimits, Result, Sql, TRIES_WHILE_CLOSING, WriterId, WriterThread,
-            apply_all, newest_id_and_inspections, newest_notice, nodes, params, store_error,
+            BatchWriter, Command, CommandQueue, CommitEffects, CommitResult, Error, GroupCommit, QueueLimits,
+            Result, Sql, TRIES_WHILE_CLOSING, WriterId, WriterThread, apply_all, newest_id_and_inspections,
+            newest_notice, nodes, params, store_error,
             takeover::{self, TakenOver, TakeoverSteps},
         },
     },
@@ -24,13 +25,13 @@ use std::{
     time::Duration,
 };
 
-/// Implements the store traits for one of the nodes.
+/// Backend of one of the nodes.
 #[derive(Clone)]
 pub struct SimNode {
     queue: Arc<CommandQueue>,
     file: Arc<SharedFile>,
     identity: Arc<NodeIdentity>,
-    commit_listener: Arc<dyn CommitListener>,
+    observers: CommitObservers,
     /// Ends with the last clone of the node.
     thread: Arc<WriterShutdown>,
 }
@@ -96,48 +97,48 @@ impl SimNode {
     /// Joins the file beside the others; the caller drives the writer, `wake` is called when a command waits.
     pub fn enter(
         file: &Arc<SharedFile>,
-        commit_listener: Arc<dyn CommitListener>,
-        watch: Arc<dyn CommitWatch>,
+        observers: CommitObservers,
         limits: QueueLimits,
         wake: Box<dyn Fn() + Send + Sync>,
-    ) -> std::io::Result<(Self, SimCommitLoop)> {
+    ) -> std::io::Result<(Store, SimCommitLoop)> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
         let queue = Arc::new(CommandQueue::new(limits, wake));
         let identity = NodeIdentity::first(epoch, slot);
         let pen = SimWriter { file: file.clone(), identity: identity.clone(), epoch, last: 0 };
-        let writer = SimCommitLoop(GroupCommit::new(pen, queue.clone(), commit_listener.clone(), watch));
+        let writer = SimCommitLoop(GroupCommit::new(pen, queue.clone(), observers.clone()));
         let thread = Arc::new(WriterShutdown(queue.clone(), WriterThread::none()));
-        Ok((Self { queue, file: file.clone(), identity, commit_listener, thread }, writer))
+        let node = Self { queue, file: file.clone(), identity, observers, thread };
+        Ok((Store::new(Arc::new(node)), writer))
     }
 
     /// Joins the file, with a thread that writes.
     pub fn start(
         file: &Arc<SharedFile>,
-        commit_listener: Arc<dyn CommitListener>,
-        watch: Arc<dyn CommitWatch>,
+        observers: CommitObservers,
         limits: QueueLimits,
-    ) -> std::io::Result<Self> {
+    ) -> std::io::Result<Store> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
         let identity = NodeIdentity::first(epoch, slot);
         let pen = SimWriter { file: file.clone(), identity: identity.clone(), epoch, last: 0 };
-        let listener = commit_listener.clone();
-        let write = move |queue| GroupCommit::new(pen, queue, listener, watch).run(Duration::ZERO);
+        let to_notify = observers.clone();
+        let write = move |queue| GroupCommit::new(pen, queue, to_notify).run(Duration::ZERO);
         let (queue, thread) = WriterThread::start(limits, write)?;
         let thread = Arc::new(WriterShutdown(queue.clone(), thread));
-        Ok(Self { queue, file: file.clone(), identity, commit_listener, thread })
+        let node = Self { queue, file: file.clone(), identity, observers, thread };
+        Ok(Store::new(Arc::new(node)))
     }
 
     fn run_now<T: Send + 'static>(
         &self,
         epoch: i64,
         run: impl FnOnce(&SimTransaction<'_>) -> Result<T>,
-    ) -> Reply<'static, T> {
+    ) -> Reply<T> {
         let answer = self.file.run(epoch, run).map_err(|error| store_error(&error));
         Box::pin(std::future::ready(answer))
     }
 
     fn publish_takeover(&self, taken: TakenOver) -> usize {
-        CommitEffects::of_takeover(taken.newly_due).notify_engine(&*self.commit_listener);
+        CommitEffects::of_takeover(taken.newly_due).notify(&self.observers);
         taken.count
     }
 }
@@ -224,30 +225,16 @@ impl BatchWriter for SimWriter {
     }
 }
 
-impl Store for SimNode {
-    fn close(&self) {
-        self.queue.close();
-        self.thread.1.join();
-    }
-}
-
 impl Backend for SimNode {
-    fn commands(&self) -> &CommandQueue {
-        &self.queue
+    fn submit(&self, command: Box<dyn Command>) {
+        self.queue.push(command);
+    }
+    fn submit_accept(&self, command: Box<dyn Command>, events: usize, bytes: usize) {
+        self.queue.push_accept(command, events, bytes);
     }
 
-    fn read<T: Send + 'static>(
-        &self,
-        mut run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
-        self.run_now(0, |tx| run(tx))
-    }
-
-    fn read_for_engine<T: Send + 'static>(
-        &self,
-        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
-        self.read(run)
+    fn run_read(&self, _: Readers, mut job: ReadJob) -> Reply<()> {
+        self.run_now(0, |tx| job(tx))
     }
 
     fn can_record(&self) -> bool {
@@ -258,8 +245,13 @@ impl Backend for SimNode {
         Some(self)
     }
 
-    fn measure(&self) -> Reply<'_, StorageUsage> {
+    fn measure(&self) -> Reply<StorageUsage> {
         Box::pin(std::future::ready(Ok(StorageUsage::default())))
+    }
+
+    fn close(&self) {
+        self.queue.close();
+        self.thread.1.join();
     }
 }
 
@@ -268,14 +260,14 @@ impl TakeoverSteps for SimNode {
     fn step<T: Send + 'static>(
         &self,
         mut run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
+    ) -> Reply<T> {
         let clock = self.file.clock.clone();
-        self.write(move |tx| run(tx, clock()))
+        (self as &dyn Backend).write(move |tx| run(tx, clock()))
     }
 }
 
 impl MembershipBackend for SimNode {
-    fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
+    fn join(&self, now: Timestamp) -> Reply<Joined> {
         let node = self.clone();
         Box::pin(async move {
             let before = node.epoch();
@@ -295,7 +287,7 @@ impl MembershipBackend for SimNode {
             }
             let (newest_id, inspections_wait) = node.step(|tx, _| newest_id_and_inspections(tx)).await?;
             if inspections_wait {
-                node.commit_listener.inspection_waiting();
+                node.observers.engine.inspection_waiting();
             }
             let slot = {
                 let mut writer_id = node.identity.writer_id();
@@ -306,21 +298,21 @@ impl MembershipBackend for SimNode {
         })
     }
 
-    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<Option<ClusterView>> {
         if self.identity.is_lost() {
             return Box::pin(std::future::ready(Ok(None)));
         }
         self.run_now(self.epoch(), |tx| nodes::heartbeat(tx, &heartbeat, tx.now))
     }
 
-    fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {
+    fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<Option<usize>> {
         let node = self.clone();
         Box::pin(async move {
             Ok(takeover::take_over(&node, epoch, now).await?.map(|taken| node.publish_takeover(taken)))
         })
     }
 
-    fn nodes(&self) -> Reply<'static, ClusterView> {
+    fn nodes(&self) -> Reply<ClusterView> {
         self.run_now(self.epoch(), |tx| nodes::cluster_view(tx, tx.now))
     }
 

@@ -140,7 +140,7 @@ pub(super) fn assert_kept(before: &impl Tables, after: &impl Tables) {
 }
 
 /// Checks that what was stored by commit 80468f2 is read and goes on. Returns the largest id, the app and an endpoint.
-pub(super) async fn assert_serves(store: &dyn Store) -> (i64, AppId, EndpointId) {
+pub(super) async fn assert_serves(store: &Store) -> (i64, AppId, EndpointId) {
     let everything = store.config_snapshot().await.unwrap();
     let (app, full) =
         (&everything.apps[0], everything.endpoints.iter().find(|one| one.uid == "full").unwrap());
@@ -172,7 +172,7 @@ pub(super) async fn assert_serves(store: &dyn Store) -> (i64, AppId, EndpointId)
 }
 
 /// Checks that every list of people reads its rows.
-async fn assert_lists(store: &dyn Store, app: AppId) {
+async fn assert_lists(store: &Store, app: AppId) {
     let audit =
         store.audit(AuditFilter { app: Some(app), ..AuditFilter::default() }, None, 100).await.unwrap();
     let renamed = audit.rows.iter().find(|entry| entry.action == AuditAction::AppChanged).unwrap();
@@ -202,10 +202,7 @@ pub(super) mod sqlite {
         fixture::draft,
         sqlite::{block_on, new_location, open},
     };
-    use posthaste::store::{
-        DeliveryStore,
-        sqlite::{encrypted_values, probe},
-    };
+    use posthaste::store::sqlite::{encrypted_values, probe};
     use rusqlite::{Connection, types::Value};
     use std::{fmt::Write as _, path::Path};
 
@@ -296,10 +293,7 @@ mod postgres {
         postgres::{Database, open},
         sqlite::block_on,
     };
-    use posthaste::store::{
-        QueryStore,
-        postgres::{DatabaseAddress, probe},
-    };
+    use posthaste::store::postgres::{DatabaseAddress, probe};
 
     const DUMP: &str = include_str!("80468f2.postgres.sql");
     /// Node rows, as they are when a node of the old version works.

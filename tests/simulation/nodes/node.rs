@@ -8,17 +8,14 @@ use super::{
 use crate::{
     actors::{ADMIN, APP},
     event_log::Promise,
-    node_builder::{EngineParts, NoWatch, NodeBuilder},
+    node_builder::{EngineParts, NodeBuilder, observers},
 };
 use posthaste::{
     domain::{config_cache::ConfigCache, id::IdGenerator, node_lease::NodeLease, time::Timestamp},
     engine::{EndpointQueues, EngineLimits, Intervals, NodeSendGate, QueueEvents, SharedLimits},
     runtime::{SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
     service::Service,
-    store::{
-        ClusterStore,
-        sqlite::{CommitResult, QueueLimits, SimCommitLoop, SimNode},
-    },
+    store::sqlite::{CommitResult, QueueLimits, SimCommitLoop, SimNode},
 };
 use std::{
     sync::{
@@ -74,7 +71,7 @@ impl Node {
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
         let wake = Box::new(move || notify.notify_one());
         env.state().running = Some((number, Instant::now()));
-        let reached = SimNode::enter(env.file(), queues.clone(), Arc::new(NoWatch), queue, wake);
+        let reached = SimNode::enter(env.file(), observers(queues.clone()), queue, wake);
         env.state().running = None;
         let (store, writer) = reached.ok()?;
         let life = {
@@ -92,7 +89,7 @@ impl Node {
             http_sender: (env.clone(), life),
             clock: clock.clone(),
             builder: NodeBuilder {
-                store: Arc::new(store),
+                store,
                 config_cache,
                 node_state: node_state.clone(),
                 queues: queues.clone(),
@@ -270,7 +267,7 @@ async fn commit_loop(env: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter, 
 struct NodeStart {
     http_sender: (Arc<NodesEnv>, usize),
     clock: Arc<VirtualClock>,
-    builder: NodeBuilder<SimNode>,
+    builder: NodeBuilder,
     shared_service: Arc<Mutex<Option<Arc<Service>>>>,
     has_ended: Arc<AtomicBool>,
 }
@@ -309,12 +306,14 @@ impl NodeStart {
         let (env, life) = self.http_sender.clone();
         let (node_state, clock) = (self.builder.node_state.clone(), self.clock.clone());
         let sabotage = env.sabotage;
-        let delivery_store = self.builder.store.clone();
-        let honest =
-            Box::new(NodeSendGate { node_state: node_state.clone(), clock: clock.clone(), delivery_store });
+        let honest = Box::new(NodeSendGate {
+            node_state: node_state.clone(),
+            clock: clock.clone(),
+            store: self.builder.store.clone(),
+        });
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
         EngineParts {
-            delivery_store: self.builder.store.clone(),
+            store: self.builder.store.clone(),
             http_sender: Arc::new(NodeHttpSender {
                 env,
                 life,

@@ -2,8 +2,14 @@
 
 use super::*;
 use crate::{
-    domain::{endpoint::Disabled, id::EndpointId, ports::LeasedDelivery, time::Timestamp},
-    store::sql::QueueLimits,
+    domain::{
+        endpoint::Disabled,
+        id::EndpointId,
+        live_update::{LiveUpdate, UpdateSink},
+        ports::{CommitListener, LeasedDelivery},
+        time::Timestamp,
+    },
+    store::{CommitWatch, sql::QueueLimits},
 };
 use std::{
     collections::VecDeque,
@@ -34,9 +40,9 @@ fn silence() -> Error {
     Error::Io(TimedOut.into())
 }
 
-struct NoListener;
+struct NoObserver;
 
-impl CommitListener for NoListener {
+impl CommitListener for NoObserver {
     fn deliveries_leased(&self, _: Vec<LeasedDelivery>) {}
     fn delivery_waiting(&self, _: EndpointId, _: Timestamp) {}
     fn endpoint_disabled(&self, _: EndpointId, _: Disabled, _: u32) {}
@@ -44,7 +50,15 @@ impl CommitListener for NoListener {
     fn notice_waiting(&self) {}
 }
 
-impl CommitWatch for NoListener {
+impl UpdateSink for NoObserver {
+    fn has_subscribers(&self) -> bool {
+        false
+    }
+
+    fn publish(&self, _: LiveUpdate) {}
+}
+
+impl CommitWatch for NoObserver {
     fn started(&self) -> u64 {
         0
     }
@@ -92,7 +106,8 @@ fn after_silence(knows: impl IntoIterator<Item = Result<Option<i64>>>) -> (Group
     };
     let limits = QueueLimits { events_max: 10, bytes_max: 1000 };
     let queue = Arc::new(CommandQueue::new(limits, Box::new(|| ())));
-    let mut group_commit = GroupCommit::new(store, queue, Arc::new(NoListener), Arc::new(NoListener));
+    let (engine, live_updates, watch) = (Arc::new(NoObserver), Arc::new(NoObserver), Arc::new(NoObserver));
+    let mut group_commit = GroupCommit::new(store, queue, CommitObservers { engine, live_updates, watch });
     let calls = push(&group_commit);
     assert_eq!(group_commit.next(), CommitResult::Failed);
     (group_commit, calls)
