@@ -18,11 +18,11 @@ const files = readdirSync(from, { recursive: true, withFileTypes: true }).filter
 for (const path of files.map((entry) => join(entry.parentPath, entry.name)).sort()) {
   const name = path.slice(from.length).replaceAll("\\", "/");
   const bytes = readFileSync(path);
-  const place = join(into, name);
-  mkdirSync(dirname(place), { recursive: true });
-  writeFileSync(place, bytes);
+  const target = join(into, name);
+  mkdirSync(dirname(target), { recursive: true });
+  writeFileSync(target, bytes);
   const digest = createHash("sha256").update(bytes).digest("base64url").slice(0, 27);
-  const hasGzip = keepIfSmaller(`${place}.gz`, bytes, gzipSync(bytes, { level: 9 }));
-  const hasBrotli = keepIfSmaller(`${place}.br`, bytes, brotliCompressSync(bytes, brotli));
+  const hasGzip = keepIfSmaller(`${target}.gz`, bytes, gzipSync(bytes, { level: 9 }));
+  const hasBrotli = keepIfSmaller(`${target}.br`, bytes, brotliCompressSync(bytes, brotli));
   console.log([name, digest, hasGzip, hasBrotli].join("\t"));
 }

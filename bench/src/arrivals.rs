@@ -1,8 +1,8 @@
-//! What arrived of one transfer: the first arrival of each pair of event and endpoint, and everything that should not have come.
+//! Arrivals of one transfer: the first of each pair of event and endpoint, and all that should not have come.
 
 use crate::{
     clock,
-    messages::{Arrivals, Behaviour, Endpoint, ReceiverCounts, ReceiverPlan, SignatureHeaders},
+    messages::{Arrivals, Behaviour, ReceiverCounts, ReceiverPlan, SignatureHeaders, TargetEndpoint},
     signature::Key,
 };
 use anyhow::Result;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct Round {
     /// `/<transfer>/`, with which every path of it begins.
     prefix: String,
-    endpoints: Vec<Endpoint>,
+    endpoints: Vec<TargetEndpoint>,
     /// Names of the headers, and the key of each endpoint.
     signature: Option<(SignatureHeaders, Vec<Key>)>,
     first_ns: Vec<AtomicU64>,
@@ -25,7 +25,7 @@ pub struct Round {
     last_arrival_ns: AtomicU64,
 }
 
-/// What a request was.
+/// Kind of a request that arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
     At(Behaviour),
@@ -35,7 +35,7 @@ pub enum Seen {
 
 impl Round {
     pub fn new(plan: &ReceiverPlan) -> Result<Self> {
-        let key = |endpoint: &Endpoint| Key::of_secret(endpoint.secret.as_deref().unwrap_or_default());
+        let key = |endpoint: &TargetEndpoint| Key::of_secret(endpoint.secret.as_deref().unwrap_or_default());
         let signature = match &plan.signature {
             Some(headers) => Some((headers.clone(), plan.endpoints.iter().map(key).collect::<Result<_>>()?)),
             None => None,
@@ -115,8 +115,8 @@ mod tests {
     use super::*;
 
     fn round(signature: Option<SignatureHeaders>) -> Round {
-        let mut endpoints = vec![Endpoint::of(0, Behaviour::Accept); 2];
-        endpoints.push(Endpoint::of(0, Behaviour::Hang));
+        let mut endpoints = vec![TargetEndpoint::of(0, Behaviour::Accept); 2];
+        endpoints.push(TargetEndpoint::of(0, Behaviour::Hang));
         for endpoint in &mut endpoints {
             endpoint.secret = Some("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned());
         }

@@ -103,7 +103,7 @@ pub async fn wait_for<T, F: Future<Output = Option<T>>>(
     within: Duration,
     mut ask: impl FnMut() -> F,
 ) -> Option<T> {
-    const PAUSE: Duration = Duration::from_millis(5);
+    const POLL_PAUSE: Duration = Duration::from_millis(5);
     let end_ns = clock::now_ns() + within.as_nanos() as u64;
     loop {
         if let Some(answer) = ask().await {
@@ -112,6 +112,6 @@ pub async fn wait_for<T, F: Future<Output = Option<T>>>(
         if clock::now_ns() > end_ns {
             return None;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_PAUSE).await;
     }
 }

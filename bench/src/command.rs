@@ -185,20 +185,20 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// One thread, which lives as long as the program: the kernel ends children together with the thread that started them.
+/// Runs the work on one thread, which lives as long as the program: the kernel ends children together with the thread that started them.
 fn until_interrupted(work: impl Future<Output = Result<bool>>) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
-        let mut hang_up = signal(SignalKind::hangup())?;
+        let mut hangup = signal(SignalKind::hangup())?;
         // Whatever work has started ends when it is dropped.
         let interrupted = || Err(anyhow::anyhow!("interrupted; everything that was started is stopped"));
         tokio::select! {
             ended = work => ended,
             _ = interrupt.recv() => interrupted(),
             _ = terminate.recv() => interrupted(),
-            _ = hang_up.recv() => interrupted(),
+            _ = hangup.recv() => interrupted(),
         }
     })
 }

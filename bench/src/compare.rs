@@ -7,7 +7,7 @@ use crate::{
     prefill,
     report::{JsonFile, Line},
     run,
-    server::{Server, StoreKind, WorkFolder},
+    server::{ServerProcess, StoreKind, WorkFolder},
     shapes::{Kind, Shape},
     statistics::{median, round, third_best},
     table,
@@ -25,9 +25,9 @@ const RESIDENT_AFTER: Duration = Duration::from_secs(30);
 const STARTS_APART: Duration = Duration::from_secs(3);
 const MEMORY: &str = "resident MiB";
 
-/// What the comparison says of one shape, or of the memory.
+/// Result of the comparison for one shape, or for the memory.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Verdict {
+pub struct Comparison {
     pub what: String,
     pub old: f64,
     pub new: f64,
@@ -49,7 +49,7 @@ pub enum Bound {
     AtMost(f64),
 }
 
-impl Verdict {
+impl Comparison {
     fn of(
         what: &str,
         bound: Bound,
@@ -111,15 +111,15 @@ pub async fn compare(arguments: &CompareArguments) -> Result<bool> {
             }
         }
         let bound = Bound::AtLeast(arguments.at_least);
-        verdicts.push(Verdict::of(&shape.name, bound, third_best, runs, arguments.runs < RUNS)?);
+        verdicts.push(Comparison::of(&shape.name, bound, third_best, runs, arguments.runs < RUNS)?);
     }
     if !arguments.skip_memory {
         eprintln!("resident memory {} s after {STARTS} starts of each", RESIDENT_AFTER.as_secs());
         let runs = resident(shared, &work, &programs).await?;
-        verdicts.push(Verdict::of(MEMORY, Bound::AtMost(arguments.memory_at_most), median, runs, false)?);
+        verdicts.push(Comparison::of(MEMORY, Bound::AtMost(arguments.memory_at_most), median, runs, false)?);
     }
     for verdict in &verdicts {
-        json.add(&Line::Verdict(verdict.clone()))?;
+        json.add(&Line::Comparison(verdict.clone()))?;
     }
     print!("{}", render(&verdicts));
     Ok(verdicts.iter().all(|verdict| verdict.is_kept))
@@ -127,7 +127,7 @@ pub async fn compare(arguments: &CompareArguments) -> Result<bool> {
 
 /// On a server and store of its own.
 async fn one_run(shared: &Shared, work: &WorkFolder, shape: &Shape, binary: &Path) -> Result<Figures> {
-    let server = Server::fresh(&run::product(shared, work, binary), shape.store, &[]).await?;
+    let server = ServerProcess::fresh(&run::product(shared, work, binary), shape.store, &[]).await?;
     let bench = run::bench_of(shared, shape, &server).await?;
     if let Kind::Beside { waiting, endpoints } = shape.kind {
         prefill::endpoints(&server.api()?, endpoints).await?;
@@ -153,7 +153,8 @@ async fn resident(
     disable_transparent_huge_pages(true)?;
     for _ in 0..STARTS {
         for (side, binary) in programs.iter().enumerate() {
-            let server = Server::fresh(&run::product(shared, work, binary), StoreKind::Sqlite, &[]).await?;
+            let server =
+                ServerProcess::fresh(&run::product(shared, work, binary), StoreKind::Sqlite, &[]).await?;
             servers.push((side, clock::now_ns(), server));
         }
         tokio::time::sleep(STARTS_APART).await;
@@ -169,7 +170,7 @@ async fn resident(
     Ok(runs)
 }
 
-fn render(verdicts: &[Verdict]) -> String {
+fn render(verdicts: &[Comparison]) -> String {
     let columns = ["what", "OLD", "NEW", "NEW ÷ OLD", "bound", "verdict", "OLD, all runs", "NEW, all runs"];
     let rows = verdicts.iter().map(|verdict| {
         let digits = usize::from(verdict.what == MEMORY);
@@ -199,8 +200,8 @@ fn render(verdicts: &[Verdict]) -> String {
 mod tests {
     use super::*;
 
-    fn verdict(bound: Bound, summary: fn(Vec<f64>) -> Option<f64>, old: &[f64], new: &[f64]) -> Verdict {
-        Verdict::of("x", bound, summary, [old.to_vec(), new.to_vec()], false).unwrap()
+    fn verdict(bound: Bound, summary: fn(Vec<f64>) -> Option<f64>, old: &[f64], new: &[f64]) -> Comparison {
+        Comparison::of("x", bound, summary, [old.to_vec(), new.to_vec()], false).unwrap()
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub struct Figures {
     pub send_to_accept_ms: Latency,
     pub send_to_receive_ms: Latency,
     pub accept_to_receive_ms: Latency,
-    /// Of each tree of processes.
+    /// CPU seconds of each tree of processes.
     pub cpu_s: BTreeMap<String, f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deliveries_per_cpu_s: Option<f64>,
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::{
         load::Usage,
-        messages::{Arrivals, Behaviour, Endpoint, ReceiverCounts, SenderCounts, SenderTimes},
+        messages::{Arrivals, Behaviour, ReceiverCounts, SenderCounts, SenderTimes, TargetEndpoint},
         procs::MachineCpu,
     };
 
@@ -225,7 +225,7 @@ mod tests {
             ..Usage::default()
         };
         Observed {
-            endpoints: endpoints.map(|(app, behaviour)| Endpoint::of(app, behaviour)).to_vec(),
+            endpoints: endpoints.map(|(app, behaviour)| TargetEndpoint::of(app, behaviour)).to_vec(),
             sent: SenderCounts { accepted: 3, unanswered: 1, began_ns: 10 * MS, ..SenderCounts::default() },
             times: SenderTimes {
                 sent_ns: vec![10 * MS, 11 * MS, 12 * MS, 13 * MS],

@@ -1,12 +1,12 @@
-//! One measured transfer: makes apps and endpoints, lets the sender send and the receiver receive, and waits for the rest.
+//! Runs one measured transfer: makes apps and endpoints, lets the sender send and the receiver receive, and waits for the rest.
 
 use crate::{
     children::Worker,
     clock,
     figures::Figures,
     messages::{
-        Arrivals, Behaviour, Endpoint, Listening, Pace, PreparedRequest, ReceiverCounts, ReceiverOrder,
-        ReceiverPlan, SenderCounts, SenderOrder, SenderPlan, SenderTimes,
+        Arrivals, Behaviour, Listening, Pace, ReceiverCounts, ReceiverOrder, ReceiverPlan, SenderCounts,
+        SenderOrder, SenderPlan, SenderTimes, SignedRequest, TargetEndpoint,
     },
     procs::{self, MachineCpu, Memory, Tree},
     target::{self, Target},
@@ -17,15 +17,15 @@ use std::{collections::BTreeMap, time::Duration};
 /// The server finishes its bookkeeping in this time, which belongs to what a delivery costs.
 const BOOKKEEPING: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Nothing that is measured takes longer than that to be sent.
+/// Longest time for sending all events of a measured transfer.
 const SEND_WITHIN: Duration = Duration::from_mins(15);
 const BARE_SENDERS: usize = 32;
 
-/// What is sent, and to how many endpoints.
+/// Events to send, and the endpoints that they go to.
 #[derive(Clone, Debug)]
 pub struct Load {
     pub events: usize,
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<TargetEndpoint>,
     pub pace: Pace,
     /// With a random idempotency key for each event.
     pub is_keyed: bool,
@@ -34,18 +34,18 @@ pub struct Load {
 impl Load {
     /// Events for one endpoint that accepts.
     pub fn plain(events: usize, pace: Pace) -> Self {
-        Self { events, endpoints: vec![Endpoint::of(0, Behaviour::Accept)], pace, is_keyed: false }
+        Self { events, endpoints: vec![TargetEndpoint::of(0, Behaviour::Accept)], pace, is_keyed: false }
     }
 
     #[must_use]
     pub fn with_apps(mut self, apps: usize) -> Self {
-        self.endpoints = (0..apps).map(|app| Endpoint::of(app, Behaviour::Accept)).collect();
+        self.endpoints = (0..apps).map(|app| TargetEndpoint::of(app, Behaviour::Accept)).collect();
         self
     }
 
     #[must_use]
     pub fn with_endpoints(mut self, endpoints: usize) -> Self {
-        self.endpoints = vec![Endpoint::of(0, Behaviour::Accept); endpoints];
+        self.endpoints = vec![TargetEndpoint::of(0, Behaviour::Accept); endpoints];
         self
     }
 
@@ -56,7 +56,7 @@ impl Load {
     }
 }
 
-/// What all transfers of a command have in common.
+/// Options that all transfers of a command share.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub payload_bytes: usize,
@@ -64,11 +64,11 @@ pub struct Options {
     pub settle: Duration,
     /// Bare requests before the transfer, and as many again behind it.
     pub bare_requests: usize,
-    /// Of the sender and of the receiver.
+    /// Threads of the sender and of the receiver.
     pub threads: usize,
 }
 
-/// CPU seconds so far, of everybody.
+/// CPU seconds so far, of all processes.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
     pub at_ns: u64,
@@ -83,7 +83,7 @@ pub struct Usage {
 /// Everything that was seen of a transfer.
 #[derive(Debug, Default)]
 pub struct Observed {
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<TargetEndpoint>,
     pub sent: SenderCounts,
     pub times: SenderTimes,
     pub received: ReceiverCounts,
@@ -177,7 +177,7 @@ impl Bench {
         &self,
         transfer: &str,
         events: usize,
-        endpoints: Vec<Endpoint>,
+        endpoints: Vec<TargetEndpoint>,
         signature: Option<crate::messages::SignatureHeaders>,
     ) -> Result<()> {
         let plan = ReceiverPlan { transfer: transfer.to_owned(), events, endpoints, signature };
@@ -189,7 +189,7 @@ impl Bench {
         transfer: &str,
         events: usize,
         pace: Pace,
-        requests: Vec<PreparedRequest>,
+        requests: Vec<SignedRequest>,
     ) -> SenderPlan {
         SenderPlan {
             transfer: transfer.to_owned(),
@@ -218,8 +218,8 @@ impl Bench {
             return Ok((0.0, 0));
         }
         let name = format!("b{:x}", clock::now_ns());
-        self.begin(&name, events, vec![Endpoint::of(0, Behaviour::Accept)], None).await?;
-        let request = PreparedRequest {
+        self.begin(&name, events, vec![TargetEndpoint::of(0, Behaviour::Accept)], None).await?;
+        let request = SignedRequest {
             method: "POST".to_owned(),
             url: format!("{}/{name}/0", self.receiver_url),
             headers: vec![("content-type".to_owned(), "application/json".to_owned())],
@@ -242,7 +242,7 @@ impl Bench {
         Ok((self.sender.ask(&SenderOrder::Cpu).await?, self.receiver.ask(&ReceiverOrder::Cpu).await?))
     }
 
-    async fn wait_for_arrivals(&self, endpoints: &[Endpoint], times: &SenderTimes) -> Result<()> {
+    async fn wait_for_arrivals(&self, endpoints: &[TargetEndpoint], times: &SenderTimes) -> Result<()> {
         let mut seen = self.counts().await?;
         let mut changed_ns = clock::now_ns();
         loop {
@@ -280,15 +280,15 @@ impl Bench {
 
 /// Pairs of an accepted event and an endpoint that accepts it, as the index of their arrival and the event.
 pub fn expected<'a>(
-    endpoints: &'a [Endpoint],
+    endpoints: &'a [TargetEndpoint],
     times: &'a SenderTimes,
 ) -> impl Iterator<Item = (usize, usize)> + 'a {
     let apps = target::apps(endpoints);
     let accepted = times.accepted_ns.iter().enumerate().filter(|(_, time)| **time > 0);
     accepted.flat_map(move |(event, _)| {
-        let wanting = endpoints.iter().enumerate().filter(move |(_, endpoint)| {
+        let matching = endpoints.iter().enumerate().filter(move |(_, endpoint)| {
             endpoint.app == event % apps && endpoint.behaviour != Behaviour::Hang
         });
-        wanting.map(move |(number, _)| (event * endpoints.len() + number, event))
+        matching.map(move |(number, _)| (event * endpoints.len() + number, event))
     })
 }

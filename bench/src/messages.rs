@@ -8,13 +8,13 @@ pub struct ReceiverPlan {
     /// First segment of every path; requests of other transfers are strays.
     pub transfer: String,
     pub events: usize,
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<TargetEndpoint>,
     /// None: signatures are not verified.
     pub signature: Option<SignatureHeaders>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Endpoint {
+pub struct TargetEndpoint {
     /// Event `n` goes to the endpoints of app `n % apps`.
     pub app: usize,
     pub behaviour: Behaviour,
@@ -22,7 +22,7 @@ pub struct Endpoint {
     pub secret: Option<String>,
 }
 
-impl Endpoint {
+impl TargetEndpoint {
     pub fn of(app: usize, behaviour: Behaviour) -> Self {
         Self { app, behaviour, secret: None }
     }
@@ -75,13 +75,13 @@ pub struct ReceiverCounts {
     pub last_arrival_ns: u64,
 }
 
-/// One event's way to the API, without its payload.
+/// Request that publishes an event, without its payload.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct PreparedRequest {
+pub struct SignedRequest {
     pub method: String,
     pub url: String,
     pub headers: Vec<(String, String)>,
-    /// What stands before and behind the payload.
+    /// Parts of the body before and behind the payload.
     pub body: [String; 2],
 }
 
@@ -98,8 +98,8 @@ pub enum Pace {
 pub struct SenderPlan {
     pub transfer: String,
     pub events: usize,
-    /// One per app; event `n` is sent with request `n % apps`.
-    pub requests: Vec<PreparedRequest>,
+    /// Requests, one for each app; event `n` is sent with request `n % apps`.
+    pub requests: Vec<SignedRequest>,
     pub pace: Pace,
     pub payload_bytes: usize,
     /// Name of the header for a random key with each event.

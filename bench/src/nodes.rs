@@ -1,12 +1,12 @@
-//! What the nodes of one database deliver together while more waits than they can send.
+//! Measures the throughput of all nodes of one database together, while more waits than they can send.
 
 use crate::{
     api::Api,
     children, clock,
     load::Bench,
-    messages::{Arrivals, Behaviour, Endpoint, ReceiverOrder},
+    messages::{Arrivals, Behaviour, ReceiverOrder, TargetEndpoint},
     payload, prefill,
-    server::{Keys, Node, Product, Store, StoreKind},
+    server::{BenchStore, Keys, NodeProcess, Product, StoreKind},
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -31,19 +31,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Deliveries per second of so many nodes. Fails if something of it was lost or came twice.
 pub async fn delivered_per_second(product: &Product<'_>, bench: &Bench, count: usize) -> Result<f64> {
-    let store = Store::fresh(product, StoreKind::Postgres).await?;
+    let store = BenchStore::fresh(product, StoreKind::Postgres).await?;
     let keys = Keys::random();
     let setting = permits_setting(product.binary).await?;
     let mut nodes = vec![];
     for _ in 0..count {
-        let mut node = Node::new(product, &store, &keys, &[(setting, PERMITS)])?;
+        let mut node = NodeProcess::new(product, &store, &keys, &[(setting, PERMITS)])?;
         node.start().await?;
         nodes.push(node);
     }
     let apis: Vec<Api> =
         nodes.iter().map(|node| Api::with_key(&node.base, &keys.admin)).collect::<Result<_>>()?;
     let transfer = format!("n{:x}", clock::now_ns());
-    let mut endpoints = vec![Endpoint::of(0, Behaviour::AcceptAfter(ANSWER_AFTER_MS)); ENDPOINTS];
+    let mut endpoints = vec![TargetEndpoint::of(0, Behaviour::AcceptAfter(ANSWER_AFTER_MS)); ENDPOINTS];
     make_endpoints(&apis[0], &format!("{}/{transfer}", bench.receiver_url), &mut endpoints).await?;
     for api in &apis {
         let known =
@@ -79,7 +79,7 @@ async fn permits_setting(binary: &Path) -> Result<&'static str> {
     known.copied().with_context(|| format!("config-doc names none of {}", PERMITS_SETTINGS.join(", ")))
 }
 
-async fn make_endpoints(api: &Api, url: &str, endpoints: &mut [Endpoint]) -> Result<()> {
+async fn make_endpoints(api: &Api, url: &str, endpoints: &mut [TargetEndpoint]) -> Result<()> {
     api.post("/v1/apps", &json!({"id": "nodes", "name": "nodes"})).await?;
     for (number, endpoint) in endpoints.iter_mut().enumerate() {
         let types = [format!("bench.{number}")];

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const BATCH: usize = 1000;
 const ENDPOINTS_PER_APP: usize = 100;
-/// Nothing listens there, and nothing is ever sent there.
+/// Address without a listener; no request is ever sent there.
 const NOWHERE: &str = "http://127.0.0.1:9/";
 /// Beyond any measurement, within what a store keeps.
 const LATER_SECONDS: i64 = 29 * 86_400;

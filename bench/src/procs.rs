@@ -36,7 +36,7 @@ impl FromStr for Tree {
     }
 }
 
-/// What one line of `/proc/PID/stat` says.
+/// Fields of a line of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     parent: u32,
@@ -66,7 +66,7 @@ pub struct MachineCpu {
 }
 
 impl MachineCpu {
-    /// Of the first line of `/proc/stat`: user nice system idle iowait irq softirq steal. Guest time is part of user time.
+    /// Parses the first line of `/proc/stat`: user nice system idle iowait irq softirq steal. Guest time is part of user time.
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<f64> = line.split_whitespace().filter_map(|field| field.parse().ok()).collect();
@@ -103,13 +103,16 @@ pub fn memory_of_trees(trees: &[Tree]) -> Result<BTreeMap<String, Memory>> {
     let all = all_processes()?;
     let memory = |tree: &Tree| {
         let pids = below(tree, &all);
-        let sum =
-            |file: &str, key: &str| pids.iter().map(|pid| mib(&format!("/proc/{pid}/{file}"), key)).sum();
+        let read =
+            |file: &str| pids.iter().map(|pid| text(&format!("/proc/{pid}/{file}"))).collect::<Vec<_>>();
+        // Both are read at once: a peak that was read before is below what is resident afterwards.
+        let (statuses, rollups) = (read("status"), read("smaps_rollup"));
+        let sum = |texts: &[String], key: &str| texts.iter().map(|text| mib(text, key)).sum();
         Memory {
             processes: pids.len(),
-            peak_rss_mib: sum("status", "VmHWM:"),
-            rss_mib: sum("status", "VmRSS:"),
-            pss_mib: sum("smaps_rollup", "Pss:"),
+            peak_rss_mib: sum(&statuses, "VmHWM:"),
+            rss_mib: sum(&statuses, "VmRSS:"),
+            pss_mib: sum(&rollups, "Pss:"),
         }
     };
     Ok(trees.iter().map(|tree| (tree.name.clone(), memory(tree))).collect())
@@ -117,11 +120,15 @@ pub fn memory_of_trees(trees: &[Tree]) -> Result<BTreeMap<String, Memory>> {
 
 /// Resident memory of one process, in MiB.
 pub fn resident_mib(pid: u32) -> f64 {
-    mib(&format!("/proc/{pid}/status"), "VmRSS:")
+    mib(&text(&format!("/proc/{pid}/status")), "VmRSS:")
 }
 
-fn mib(file: &str, key: &str) -> f64 {
-    let text = fs::read_to_string(file).unwrap_or_default();
+/// A file of a process, empty if that has ended.
+fn text(file: &str) -> String {
+    fs::read_to_string(file).unwrap_or_default()
+}
+
+fn mib(text: &str, key: &str) -> f64 {
     let kib =
         text.lines().find_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse::<f64>().ok());
     kib.unwrap_or(0.0) / 1024.0
@@ -185,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_has_the_descendants_and_nobody_else() {
+    fn a_tree_has_the_descendants_and_no_other_process() {
         let all = [(1, 0), (10, 1), (11, 10), (12, 11), (20, 1)];
         let all = all.map(|(pid, parent)| (pid, Stat { parent, ticks: 1 })).into_iter().collect();
         assert_eq!(below(&Tree::of("x", 10), &all), [10, 11, 12]);

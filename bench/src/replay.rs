@@ -5,7 +5,7 @@ use crate::{
     load::{Bench, Load},
     messages::Pace,
     prefill,
-    server::Server,
+    server::ServerProcess,
 };
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -17,7 +17,7 @@ const RATE: f64 = 200.0;
 const EVENTS: usize = 3000;
 
 /// Names and figures of the rounds. The replay goes to the receiver as well; its deliveries are no strays here.
-pub async fn rounds(server: &Server, bench: &Bench) -> Result<Vec<(String, Figures)>> {
+pub async fn rounds(server: &ServerProcess, bench: &Bench) -> Result<Vec<(String, Figures)>> {
     let api = server.api()?;
     prefill::cancelled(&api, REPLAYED, &format!("{}/replayed/0", bench.receiver_url)).await?;
     let replay = json!({"status": ["cancelled"], "per_second": REPLAYED_PER_SECOND});

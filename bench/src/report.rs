@@ -29,7 +29,7 @@ pub enum Line {
         delivered_per_s: f64,
     },
     Retention(Stretch),
-    Verdict(crate::compare::Verdict),
+    Comparison(crate::compare::Comparison),
 }
 
 /// Where and when the figures were made.
@@ -63,7 +63,7 @@ impl Machine {
     }
 }
 
-/// What the table says of a shape: medians of its runs, and sums of what must not happen.
+/// Row of a shape in the table: medians of its runs, and sums of what must not happen.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Summary {
@@ -84,7 +84,7 @@ pub struct Summary {
     pub lost: u64,
     pub duplicates: u64,
     pub bad_signatures: u64,
-    /// Of the server without its database.
+    /// Peak memory of the server without its database.
     pub peak_mib: Option<f64>,
     pub resident_at_start_mib: Option<f64>,
     pub store_bytes_per_event: Option<f64>,

@@ -7,7 +7,7 @@ use crate::{
     load::{Bench, Load},
     messages::Pace,
     procs,
-    server::{Product, Server, StoreKind},
+    server::{Product, ServerProcess, StoreKind},
 };
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -34,14 +34,14 @@ pub struct Stretch {
 pub async fn stretches(
     product: &Product<'_>,
     contracts: &Path,
-    start_bench: impl AsyncFn(&Server) -> Result<Bench>,
+    start_bench: impl AsyncFn(&ServerProcess) -> Result<Bench>,
 ) -> Result<Vec<Stretch>> {
     let mut stretches = vec![];
     for kept in KEPT {
         fs::create_dir_all(contracts)?;
         fs::write(contracts.join("standard.toml"), contract_that_keeps(kept)?)?;
         let folder = contracts.display().to_string();
-        let server = Server::fresh(product, StoreKind::Sqlite, &[("CONTRACTS_DIR", &folder)]).await?;
+        let server = ServerProcess::fresh(product, StoreKind::Sqlite, &[("CONTRACTS_DIR", &folder)]).await?;
         let bench = start_bench(&server).await?;
         let stretch = tokio::select! {
             stretch = measured(&server, kept) => stretch?,
@@ -71,7 +71,7 @@ fn contract_that_keeps(kept: &str) -> Result<String> {
     Ok(format!("{before}[retention]\n{}\n\n{rest}", retention.replace("\"30d\"", &format!("\"{kept}\""))))
 }
 
-async fn measured(server: &Server, kept: &str) -> Result<Stretch> {
+async fn measured(server: &ServerProcess, kept: &str) -> Result<Stretch> {
     let api = server.api()?;
     tokio::time::sleep(BEFORE).await;
     let before = Counters::read(server, &api).await?;
@@ -97,7 +97,7 @@ struct Counters {
 }
 
 impl Counters {
-    async fn read(server: &Server, api: &Api) -> Result<Self> {
+    async fn read(server: &ServerProcess, api: &Api) -> Result<Self> {
         let metrics = api.get("/metrics").await?;
         Ok(Self {
             at_ns: clock::now_ns(),

@@ -7,7 +7,7 @@ use crate::{
     nodes, prefill, replay,
     report::{JsonFile, Line, Summary},
     retention::{self, Stretch},
-    server::{Product, Server, WorkFolder},
+    server::{Product, ServerProcess, WorkFolder},
     shapes::{self, Kind, Shape},
     svg, table,
     target::Target,
@@ -71,7 +71,7 @@ impl Session<'_> {
     /// The product, started for this shape.
     async fn measure_own(&mut self, shape: &Shape, binary: &Path) -> Result<()> {
         let product = product(self.shared, &self.work, binary);
-        let mut server = Server::fresh(&product, shape.store, &[]).await?;
+        let mut server = ServerProcess::fresh(&product, shape.store, &[]).await?;
         let resident_at_start_mib = server.resident_mib();
         let bench = bench_of(self.shared, shape, &server).await?;
         if let Kind::Beside { waiting, endpoints } = shape.kind {
@@ -176,7 +176,7 @@ impl Session<'_> {
         let shape = Shape::named("retention")?;
         let product = product(self.shared, &self.work, binary);
         let contracts = self.work.fresh("contracts")?;
-        let start = async |server: &Server| bench_of(self.shared, &shape, server).await;
+        let start = async |server: &ServerProcess| bench_of(self.shared, &shape, server).await;
         let stretches = retention::stretches(&product, &contracts, start).await?;
         for stretch in &stretches {
             self.json.add(&Line::Retention(stretch.clone()))?;
@@ -259,7 +259,7 @@ pub fn product<'a>(shared: &'a Shared, work: &'a WorkFolder, binary: &'a Path) -
 }
 
 /// Sender and receiver for a server of our own.
-pub async fn bench_of(shared: &Shared, shape: &Shape, server: &Server) -> Result<Bench> {
+pub async fn bench_of(shared: &Shared, shape: &Shape, server: &ServerProcess) -> Result<Bench> {
     let mut target = Target::of_product()?;
     target.set("base", &server.base);
     target.set("key", &server.admin_key);

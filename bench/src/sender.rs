@@ -3,7 +3,7 @@
 use crate::{
     clock,
     http::{self, Client, Failure},
-    messages::{Pace, PreparedRequest, SenderCounts, SenderOrder, SenderPlan, SenderTimes},
+    messages::{Pace, SenderCounts, SenderOrder, SenderPlan, SenderTimes, SignedRequest},
     orders, payload,
 };
 use anyhow::{Context, Result, ensure};
@@ -48,7 +48,7 @@ pub fn serve(threads: usize) -> Result<()> {
     })
 }
 
-/// One app's request, of which only the payload is still open.
+/// Request of one app, complete but for the payload.
 struct Template {
     method: Method,
     path: Uri,
@@ -205,7 +205,7 @@ impl Transfer {
 }
 
 impl Template {
-    fn new(request: &PreparedRequest, authority: &str) -> Result<Self> {
+    fn new(request: &SignedRequest, authority: &str) -> Result<Self> {
         let (own, path) = http::authority(&request.url)?;
         ensure!(own == authority, "all apps must be on one host: {own} is not {authority}");
         let mut headers = HeaderMap::new();

@@ -58,12 +58,12 @@ pub struct Product<'a> {
 }
 
 /// An empty store, which several nodes may share.
-pub enum Store {
+pub enum BenchStore {
     Sqlite(PathBuf),
     Postgres(Postgres),
 }
 
-impl Store {
+impl BenchStore {
     pub async fn fresh(product: &Product<'_>, kind: StoreKind) -> Result<Self> {
         Ok(match kind {
             StoreKind::Sqlite => Self::Sqlite(product.work.fresh("store")?),
@@ -96,19 +96,19 @@ impl Store {
     }
 }
 
-pub struct Server {
+pub struct ServerProcess {
     pub base: String,
     pub admin_key: String,
-    pub store: Store,
-    node: Node,
+    pub store: BenchStore,
+    node: NodeProcess,
     bytes_at_start: u64,
 }
 
-impl Server {
+impl ServerProcess {
     pub async fn fresh(product: &Product<'_>, kind: StoreKind, settings: &[(&str, &str)]) -> Result<Self> {
-        let store = Store::fresh(product, kind).await?;
+        let store = BenchStore::fresh(product, kind).await?;
         let keys = Keys::random();
-        let mut node = Node::new(product, &store, &keys, settings)?;
+        let mut node = NodeProcess::new(product, &store, &keys, settings)?;
         node.start().await?;
         let bytes_at_start = store.bytes();
         Ok(Self { base: node.base.clone(), admin_key: keys.admin, store, node, bytes_at_start })
@@ -141,11 +141,11 @@ impl Server {
     /// Stops the server, then its database, and returns by how many bytes the store has grown.
     pub async fn stop(mut self) -> Result<u64> {
         self.node.stop().await?;
-        if let Store::Postgres(postgres) = &mut self.store {
+        if let BenchStore::Postgres(postgres) = &mut self.store {
             postgres.stop().await?;
         }
         let grown = self.store.bytes().saturating_sub(self.bytes_at_start);
-        if let Store::Sqlite(folder) = &self.store {
+        if let BenchStore::Sqlite(folder) = &self.store {
             drop(fs::remove_dir_all(folder));
         }
         Ok(grown)
@@ -165,8 +165,8 @@ impl Keys {
     }
 }
 
-/// One process of the product.
-pub struct Node {
+/// Process of the product.
+pub struct NodeProcess {
     pub base: String,
     binary: PathBuf,
     settings: Vec<(String, String)>,
@@ -174,8 +174,13 @@ pub struct Node {
     child: Option<Child>,
 }
 
-impl Node {
-    pub fn new(product: &Product<'_>, store: &Store, keys: &Keys, further: &[(&str, &str)]) -> Result<Self> {
+impl NodeProcess {
+    pub fn new(
+        product: &Product<'_>,
+        store: &BenchStore,
+        keys: &Keys,
+        further: &[(&str, &str)],
+    ) -> Result<Self> {
         let listen = format!("127.0.0.1:{}", free_port()?);
         let own = [
             ("LISTEN", listen.as_str()),
@@ -246,7 +251,7 @@ async fn is_ready(address: &str) -> bool {
     tokio::time::timeout(Duration::from_secs(1), api.get("/readyz")).await.is_ok_and(|answer| answer.is_ok())
 }
 
-/// Nobody else is likely to be given it before the server listens there, as the system hands out ports in turn.
+/// Returns a free port. The system gives ports out in turn, so another process is unlikely to get it before the server listens.
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0").context("no free port")?.local_addr()?.port())
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     load::Load,
-    messages::{Behaviour, Endpoint, Pace},
+    messages::{Behaviour, Pace, TargetEndpoint},
     server::StoreKind,
 };
 use anyhow::{Context, Result, bail};
@@ -14,9 +14,9 @@ pub const WARM_UP_EVENTS: usize = 2000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// One load, several times on one server.
+    /// A load, several times on one server.
     Load(LoadKind),
-    /// The same beside what was put into the store before; then a kill and a restart.
+    /// A load beside events that were put into the store before; then a kill and a restart.
     Beside {
         waiting: usize,
         endpoints: usize,
@@ -25,7 +25,7 @@ pub enum Kind {
     Noisy,
     /// `kill -9` in the middle, and a restart.
     Crash,
-    /// One node, then two, on one database.
+    /// A single node, then two, on one database.
     Nodes,
     Retention,
     Replay,
@@ -39,7 +39,7 @@ pub enum LoadKind {
     PerSecond(f64),
 }
 
-pub struct Row {
+pub struct ShapeRow {
     pub name: &'static str,
     pub kind: Kind,
     /// Not measured unless it is named.
@@ -47,11 +47,11 @@ pub struct Row {
     pub about: &'static str,
 }
 
-const fn row(name: &'static str, kind: Kind, about: &'static str) -> Row {
-    Row { name, kind, by_name_only: false, about }
+const fn row(name: &'static str, kind: Kind, about: &'static str) -> ShapeRow {
+    ShapeRow { name, kind, by_name_only: false, about }
 }
 
-pub const ROWS: &[Row] = &[
+pub const ROWS: &[ShapeRow] = &[
     row("one-32", Kind::Load(LoadKind::Senders(32)), "one endpoint, 32 senders"),
     row("one-256", Kind::Load(LoadKind::Senders(256)), "one endpoint, 256 senders"),
     row(
@@ -101,13 +101,13 @@ pub const ROWS: &[Row] = &[
         Kind::Nodes,
         "one node and two on one PostgreSQL, with a receiver that answers after 50 ms, in turn",
     ),
-    Row {
+    ShapeRow {
         name: "retention",
         kind: Kind::Retention,
         by_name_only: true,
         about: "ten minutes: events kept for a minute, so that as many go as come, and for a month, in turn",
     },
-    Row {
+    ShapeRow {
         name: "replay",
         kind: Kind::Replay,
         by_name_only: true,
@@ -148,7 +148,7 @@ impl Shape {
         Ok(Self { name: name.to_owned(), kind, store, about })
     }
 
-    /// Those that were named, or else all that are not by name only.
+    /// Returns the named shapes. Without names, all but those that run by name only.
     pub fn all_named(names: &[String]) -> Result<Vec<Self>> {
         if !names.is_empty() {
             return names.iter().map(|name| Self::named(name)).collect();
@@ -229,7 +229,7 @@ pub fn noisy_loads(events: Option<usize>) -> [Load; 2] {
     let events = events.unwrap_or((RATE * SECONDS) as usize);
     let alone = Load::plain(events, Pace::PerSecond(RATE));
     let mut beside = Load::plain(events * 2, Pace::PerSecond(RATE * 2.0));
-    beside.endpoints.push(Endpoint::of(1, Behaviour::Hang));
+    beside.endpoints.push(TargetEndpoint::of(1, Behaviour::Hang));
     [alone, beside]
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     api::Api,
-    messages::{Endpoint, PreparedRequest, SignatureHeaders},
+    messages::{SignatureHeaders, SignedRequest, TargetEndpoint},
     template::{self, Variables},
 };
 use anyhow::{Context, Result};
@@ -68,8 +68,8 @@ impl Target {
         &self,
         transfer: &str,
         receiver: &str,
-        endpoints: &mut [Endpoint],
-    ) -> Result<Vec<PreparedRequest>> {
+        endpoints: &mut [TargetEndpoint],
+    ) -> Result<Vec<SignedRequest>> {
         let apps = apps(endpoints);
         let mut requests = Vec::with_capacity(apps);
         for app in 0..apps {
@@ -96,15 +96,15 @@ impl Target {
         Ok(requests)
     }
 
-    fn publish_request(&self, variables: &Variables) -> Result<PreparedRequest> {
+    fn publish_request(&self, variables: &Variables) -> Result<SignedRequest> {
         // The payload's place stays as it is; a payload is an object, so it stands there without quotes.
         let mut variables = variables.clone();
         variables.insert("payload".to_owned(), PAYLOAD.to_owned());
         let body = fill_json(&self.publish.body, &variables)?.to_string();
-        let place = Value::from(PAYLOAD).to_string();
+        let placeholder = Value::from(PAYLOAD).to_string();
         let (before, after) =
-            body.split_once(&place).with_context(|| format!("publish.body lacks {place}"))?;
-        Ok(PreparedRequest {
+            body.split_once(&placeholder).with_context(|| format!("publish.body lacks {placeholder}"))?;
+        Ok(SignedRequest {
             method: self.publish.method.clone(),
             url: template::fill(&self.publish.url, &variables)?,
             headers: self.filled_headers(&variables)?,
@@ -136,7 +136,7 @@ impl Target {
 }
 
 /// How many apps these endpoints have.
-pub fn apps(endpoints: &[Endpoint]) -> usize {
+pub fn apps(endpoints: &[TargetEndpoint]) -> usize {
     endpoints.iter().map(|endpoint| endpoint.app + 1).max().unwrap_or(1)
 }
 

@@ -21,7 +21,7 @@ export async function startFullFixture() {
 export const isForCustomers = (path) => /^\/(event-types|apps\/shop(?!\/(settings|audit|portal)))/.test(path);
 
 /** Waits until the page is shown and no part of it is loading. */
-export async function settled(page) {
+export async function isSettled(page) {
   await page.waitForFunction(() => document.querySelector("main h1") !== null && document.querySelector(".skeleton") === null);
 }
 

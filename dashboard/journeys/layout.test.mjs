@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
-import { startFullFixture, isForCustomers, openEverything, settled } from "./full-fixture.mjs";
+import { startFullFixture, isForCustomers, openEverything, isSettled } from "./full-fixture.mjs";
 import { signedIn, waitUntil, visit } from "./fixture.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -49,7 +49,7 @@ for (const [name, options] of DISPLAYS) {
     const check = await layoutChecker(page, problems);
     for (const path of paths.every) {
       await visit(page, path);
-      await settled(page);
+      await isSettled(page);
       await openEverything(page);
       await check(path);
     }
@@ -75,7 +75,7 @@ for (const [name, options] of DISPLAYS) {
     const check = await layoutChecker(page, problems);
     for (const path of paths.every.filter(isForCustomers)) {
       await visit(page, base + path, base);
-      await settled(page);
+      await isSettled(page);
       await openEverything(page);
       await check(path);
     }

@@ -1,7 +1,7 @@
 // Checks on every page that hostile strings appear as text and are never executed.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { startFullFixture, isForCustomers, openEverything, settled } from "./full-fixture.mjs";
+import { startFullFixture, isForCustomers, openEverything, isSettled } from "./full-fixture.mjs";
 import { hostileStrings } from "./hostile-strings.mjs";
 import { signedIn, visit } from "./fixture.mjs";
 
@@ -39,7 +39,7 @@ async function missing(page, pages, base = "") {
   const absent = [];
   for (const { path, texts } of pages) {
     await visit(page, base + path, base);
-    await settled(page);
+    await isSettled(page);
     await openEverything(page);
     if (texts.length > 2) await loadAllRows(page);
     const text = await pageText(page);

@@ -17,7 +17,7 @@ VECTORS = json.loads((Path(__file__).parent.parent / "vectors.json").read_text("
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 
 
-def judge(case):
+def verify_case(case):
     try:
         verified = verify(
             case["contract"],
@@ -45,7 +45,7 @@ class Vectors(unittest.TestCase):
     def test_every_vector_has_the_expected_result(self):
         for case in VECTORS:
             with self.subTest(case["name"]):
-                verdict, verified = judge(case)
+                verdict, verified = verify_case(case)
                 self.assertEqual(verdict, case["expect"])
                 if verified is not None:
                     self.assertEqual(verified._asdict(), case["verified"])
@@ -128,12 +128,12 @@ class Ed25519(unittest.TestCase):
 
     def test_base64_with_bits_left_over_is_refused(self):
         case = next(case for case in VECTORS if case["name"] == "standard: ed25519, the public key is known")
-        self.assertEqual(judge(case)[0], "ok")
+        self.assertEqual(verify_case(case)[0], "ok")
         headers = [[name, value.replace("==", "")] for name, value in case["headers"]]
         verdicts = []
         for digit in "AQgwBRhx":
             changed = [[name, value[:-1] + digit + "=="] if value.startswith("v1a,") else [name, value] for name, value in headers]
-            verdicts.append(judge({**case, "headers": changed})[0])
+            verdicts.append(verify_case({**case, "headers": changed})[0])
         self.assertEqual(sorted(verdicts), ["ok"] + ["signature_mismatch"] * 7)
 
     def test_a_public_key_checks_no_v1_signature_and_a_secret_no_v1a(self):

@@ -56,6 +56,7 @@ pub(super) struct AuditEntryView {
     /// What was done, for example `endpoint.changed`.
     action: &'static str,
     /// The id of what it was done to.
+    #[serde(rename = "thing")]
     object_id: String,
     /// A little more, for people: the names of changed fields, never what is in them.
     #[schema(value_type = Option<Object>)]
@@ -73,7 +74,7 @@ impl AuditEntryView {
             app_id: app,
             action: entry.action.name(),
             object_id: entry.object_id,
-            detail: entry.detail,
+            detail: entry.detail.and_then(|detail| serde_json::to_value(detail).ok()),
         }
     }
 }

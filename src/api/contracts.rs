@@ -82,13 +82,13 @@ impl ContractView {
 
 impl TimelineView {
     fn of(contract: &Contract) -> Self {
-        let Timeline { attempts, certain_attempts: certain, ends: endings } = contract.timeline();
-        let attempt = |(place, at): (usize, &TimeWindow)| AttemptTimeView {
-            number: place + 1,
+        let Timeline { attempts, certain_attempts: certain, ends: timeline_ends } = contract.timeline();
+        let attempt = |(index, at): (usize, &TimeWindow)| AttemptTimeView {
+            number: index + 1,
             at: at.to_string(),
             earliest_ms: ms(at.earliest),
             latest_ms: ms(at.latest),
-            certain: place < certain,
+            certain: index < certain,
         };
         let end = |TimelineEnd { state, at }: &TimelineEnd| EndView {
             status: state.name(),
@@ -99,7 +99,7 @@ impl TimelineView {
         };
         Self {
             attempts: attempts.iter().enumerate().map(attempt).collect(),
-            ends: endings.iter().map(end).collect(),
+            ends: timeline_ends.iter().map(end).collect(),
         }
     }
 }

@@ -121,14 +121,15 @@ fn accepts_encoding(headers: &HeaderMap, encoding: &str) -> bool {
         .any(|(name, rest)| name.eq_ignore_ascii_case(encoding) && !is_refused(rest))
 }
 
-fn file_response(file: &'static File, asked: &HeaderMap) -> Response {
+fn file_response(file: &'static File, request_headers: &HeaderMap) -> Response {
     let is_page = file.path == INDEX_PATH;
-    let is_known =
-        !is_page && header_list(asked, &header::IF_NONE_MATCH).any(|(tag, _)| tag == file.etag || tag == "*");
+    let is_known = !is_page
+        && header_list(request_headers, &header::IF_NONE_MATCH)
+            .any(|(tag, _)| tag == file.etag || tag == "*");
     let ways = [("br", file.brotli), ("gzip", file.gzip)];
     let way = ways
         .into_iter()
-        .find_map(|(name, bytes)| Some((name, bytes.filter(|_| accepts_encoding(asked, name))?)));
+        .find_map(|(name, bytes)| Some((name, bytes.filter(|_| accepts_encoding(request_headers, name))?)));
     let (encoding, bytes) = way.map_or((None, file.plain), |(name, bytes)| (Some(name), bytes));
     let (status, body) = if is_known { (StatusCode::NOT_MODIFIED, &[][..]) } else { (StatusCode::OK, bytes) };
     let kind = HeaderValue::from_static(file.content_type);
@@ -203,9 +204,9 @@ mod tests {
 
     #[test]
     fn a_page_visit_is_distinguished_from_a_script_request() {
-        let wants = |accept: &str| wants_page(&asking(&[(header::ACCEPT, accept)]));
-        assert!(wants("text/html,application/xhtml+xml,*/*;q=0.8") && wants("Text/HTML;q=0.9"));
-        assert!(!wants("*/*") && !wants("application/json") && !wants("text/htmlx"));
+        let is_page = |accept: &str| wants_page(&asking(&[(header::ACCEPT, accept)]));
+        assert!(is_page("text/html,application/xhtml+xml,*/*;q=0.8") && is_page("Text/HTML;q=0.9"));
+        assert!(!is_page("*/*") && !is_page("application/json") && !is_page("text/htmlx"));
     }
 
     #[test]
@@ -216,12 +217,12 @@ mod tests {
             (response.status().as_u16(), header(header::CONTENT_ENCODING), header(header::CACHE_CONTROL))
         };
         let gzip = Some("gzip".to_owned());
-        let (ever, asked, never) =
+        let (ever, request_headers, never) =
             ("public, max-age=31536000, immutable".to_owned(), "no-cache".to_owned(), "no-store".to_owned());
         let (none, br) =
             ((header::ACCEPT_ENCODING, "gzip;q=0, br"), (header::ACCEPT_ENCODING, "br, GZIP;q=0.5"));
         assert_eq!(answer(2, std::slice::from_ref(&br)), (200, gzip.clone(), Some(ever.clone())));
-        assert_eq!(answer(1, &[none]), (200, None, Some(asked)));
+        assert_eq!(answer(1, &[none]), (200, None, Some(request_headers)));
         assert_eq!(answer(0, &[br.clone(), (header::IF_NONE_MATCH, "*")]), (200, gzip, Some(never)));
         assert_eq!(answer(2, &[br, (header::IF_NONE_MATCH, "\"x\", W/\"e\"")]), (304, None, Some(ever)));
     }

@@ -108,7 +108,7 @@ pub(super) async fn replay_dead_letter(
 
 /// Close a dead letter
 ///
-/// Nobody will replay it; it is no longer listed unless asked for.
+/// No replay is expected any more; it is no longer listed unless asked for.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/dead-letters/{delivery}/close", tag = "Dead letters",
     responses(

@@ -20,7 +20,7 @@ fields! {
     #[schema(as = EnableEndpoint, example = json!({ "replay": true }))]
     struct EnableFields {
         /// True, or an object: send again what the endpoint missed since its trouble began. That is every delivery that ended
-        /// dead, cancelled or expired and that nobody closed or cancelled by hand, and where its contract made no deliveries
+        /// dead, cancelled or expired and was not closed or cancelled manually, and where its contract made no deliveries
         /// while it was off, every event of that time.
         #[schema(value_type = Option<ReplayOption>)]
         replay: Option<Value>,
@@ -30,7 +30,7 @@ fields! {
 /// Whether to replay, or how.
 #[derive(Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
-#[schema(as = ReplayOption)]
+#[schema(as = ReplayAsked)]
 #[expect(dead_code, reason = "describes what `pace` reads")]
 enum ReplayOption {
     Whether(bool),
@@ -48,8 +48,8 @@ fields! {
 }
 
 /// Parses `replay`: whether to replay, and how fast.
-fn replay_pace(asked: Option<Value>) -> Result<Option<ReplayPaceFields>, FieldError> {
-    match asked {
+fn replay_pace(pace: Option<Value>) -> Result<Option<ReplayPaceFields>, FieldError> {
+    match pace {
         None | Some(Value::Bool(false)) => Ok(None),
         Some(Value::Bool(true)) => Ok(Some(ReplayPaceFields { per_second: None })),
         Some(Value::Object(mut object)) => {
@@ -114,10 +114,10 @@ mod tests {
     fn replay_may_be_true_false_or_an_object_and_errors_name_the_field() {
         assert!(replay_pace(None).unwrap().is_none());
         assert!(replay_pace(Some(json!(false))).unwrap().is_none());
-        for (asked, per_second) in
+        for (pace, per_second) in
             [(json!(true), None), (json!({}), None), (json!({ "per_second": 5 }), Some(5))]
         {
-            assert_eq!(replay_pace(Some(asked)).unwrap().unwrap().per_second, per_second);
+            assert_eq!(replay_pace(Some(pace)).unwrap().unwrap().per_second, per_second);
         }
         for (wrong, field) in [
             (json!("yes"), "replay"),

@@ -63,8 +63,8 @@ fields! {
         /// events with the same `key` (those without one are not ordered); `none` if absent.
         #[schema(value_type = Option<String>)]
         ordered: Option<OrderingMode>,
-        /// What a dead delivery does to those behind it in their order: `block`, also if absent, until somebody replays, closes
-        /// or deletes it, or `skip`. Only with `ordered`.
+        /// What a dead delivery does to those behind it in their order: `block`, also if absent, until it is replayed, closed
+        /// or deleted, or `skip`. Only with `ordered`.
         #[schema(value_type = Option<String>)]
         on_dead: Option<OnDead>,
         /// An address that answers a GET with 2xx while the receiver is well, for `ping` and `inspect`. It is called without

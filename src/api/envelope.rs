@@ -140,13 +140,13 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Envelope<'de>, M::Error> {
         let mut envelope = Envelope::default();
         while let Some(FieldName(name)) = map.next_key()? {
-            let Some(place) = FIELD_NAMES.iter().position(|known| *known == name) else {
+            let Some(index) = FIELD_NAMES.iter().position(|known| *known == name) else {
                 map.next_value::<IgnoredAny>()?;
                 envelope.error.get_or_insert_with(|| EnvelopeError::Unknown(name.into_owned()));
                 continue;
             };
-            if envelope.values[place].replace(map.next_value()?).is_some() {
-                envelope.error.get_or_insert(EnvelopeError::Repeated(FIELD_NAMES[place]));
+            if envelope.values[index].replace(map.next_value()?).is_some() {
+                envelope.error.get_or_insert(EnvelopeError::Repeated(FIELD_NAMES[index]));
             }
         }
         Ok(envelope)

@@ -362,11 +362,11 @@ fn read_versions(versions: Option<Value>) -> Result<Vec<VersionDocument>, FieldE
     let Value::Array(list) = versions else {
         return Err(FieldError::new("versions", "must be a list of versions, the oldest first"));
     };
-    let read = |(place, version)| {
+    let read = |(index, version)| {
         let at =
-            |error: FieldError| FieldError { field: format!("versions[{place}].{}", error.field), ..error };
+            |error: FieldError| FieldError { field: format!("versions[{index}].{}", error.field), ..error };
         let Value::Object(mut version) = version else {
-            return Err(FieldError::new(format!("versions[{place}]"), "must be an object"));
+            return Err(FieldError::new(format!("versions[{index}]"), "must be an object"));
         };
         let VersionFields { name, description, schema, function } = read_object(&mut version).map_err(at)?;
         Ok(VersionDocument { name, description, schema, function })

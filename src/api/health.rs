@@ -47,6 +47,7 @@ struct EndpointHealthView {
     warned_at: Option<String>,
     /// When it will be switched off if nothing succeeds; later if there is trouble of our own meanwhile.
     #[schema(format = DateTime)]
+    #[serde(rename = "off_at")]
     disables_at: Option<String>,
     /// `1h`, `24h` and `72h`, up to now. The last two begin with a whole hour.
     windows: BTreeMap<&'static str, WindowView>,
@@ -77,33 +78,33 @@ pub(super) struct LatencyView {
 }
 
 impl LatencyView {
-    pub(super) fn of(sums: &Counters) -> Self {
-        let ms = |percent| sums.percentile(percent).map(|took| rounded(took.as_secs_f64() * 1000.0));
+    pub(super) fn of(counters: &Counters) -> Self {
+        let ms = |percent| counters.percentile(percent).map(|took| rounded(took.as_secs_f64() * 1000.0));
         Self { p50: ms(50), p90: ms(90), p99: ms(99) }
     }
 }
 
-/// Intervals to three decimal places.
+/// Rounds to three decimal places.
 pub(super) fn rounded(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
 }
 
 impl WindowView {
-    fn of(sums: &Counters) -> Self {
+    fn of(counters: &Counters) -> Self {
         Self {
-            attempts: sums.attempts(),
-            failed: sums.failed,
-            success_rate: sums.success_rate().map(rounded),
-            delivered: sums.delivered,
-            dead: sums.dead_by_receiver(),
-            latency_ms: LatencyView::of(sums),
+            attempts: counters.attempts(),
+            failed: counters.failed,
+            success_rate: counters.success_rate().map(rounded),
+            delivered: counters.delivered,
+            dead: counters.dead_by_receiver(),
+            latency_ms: LatencyView::of(counters),
         }
     }
 }
 
 impl EndpointHealthView {
     fn of(shown: EndpointHealth) -> Self {
-        let EndpointHealth { state, since, health, disables_at: off_at, last_success_at, windows } = shown;
+        let EndpointHealth { state, since, health, disables_at, last_success_at, windows } = shown;
         let time = |at: Option<Timestamp>| at.map(Timestamp::rfc3339_millis);
         Self {
             state,
@@ -114,8 +115,8 @@ impl EndpointHealthView {
             last_success_at: time(last_success_at),
             last_error: health.last_error,
             warned_at: time(health.warned_at.map(|moment| moment.at)),
-            disables_at: time(off_at),
-            windows: windows.iter().map(|(name, sums)| (*name, WindowView::of(sums))).collect(),
+            disables_at: time(disables_at),
+            windows: windows.iter().map(|(name, counters)| (*name, WindowView::of(counters))).collect(),
         }
     }
 }

@@ -54,15 +54,15 @@ struct MetricsCollector {
 
 impl Collector for MetricsCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let tally = &self.metrics;
-        let accepted = ConstCounter::new(tally.accepted_total());
+        let metrics = &self.metrics;
+        let accepted = ConstCounter::new(metrics.accepted_total());
         let help = "Events accepted and durable";
         accepted.encode(encoder.encode_descriptor("events_accepted", help, None, MetricType::Counter)?)?;
 
         let help = "HTTP requests to receivers, by how they ended";
         let mut attempts = encoder.encode_descriptor("attempts", help, None, MetricType::Counter)?;
         for class in OutcomeClass::ALL {
-            let count = ConstCounter::new(tally.attempts_total(class));
+            let count = ConstCounter::new(metrics.attempts_total(class));
             count.encode(attempts.encode_family(&[("class", class.name())])?)?;
         }
 
@@ -71,20 +71,20 @@ impl Collector for MetricsCollector {
             "deliveries_in_flight",
             "Deliveries being carried",
             None,
-            tally.in_flight() as f64,
+            metrics.in_flight() as f64,
         )?;
         gauge(
             &mut encoder,
             "deliveries_waiting",
             "Deliveries due now or later",
             None,
-            tally.waiting() as f64,
+            metrics.waiting() as f64,
         )?;
-        let overdue_s = tally.oldest_overdue_ms() as f64 / 1e3;
+        let overdue_s = metrics.oldest_overdue_ms() as f64 / 1e3;
         let help = "How long the delivery that is overdue longest has been due";
         gauge(&mut encoder, "oldest_overdue", help, Some(&Unit::Seconds), overdue_s)?;
 
-        let (paused, open) = tally.throttled_endpoints();
+        let (paused, open) = metrics.throttled_endpoints();
         gauge(&mut encoder, "endpoints_paused", "Endpoints that asked for a pause", None, paused as f64)?;
         let help = "Endpoints that failed so often that they are only probed";
         gauge(&mut encoder, "circuits_open", help, None, open as f64)?;
@@ -95,13 +95,13 @@ impl Collector for MetricsCollector {
 
         let seconds = Some(&Unit::Seconds);
         let help = "From the parsed request to the durable event";
-        histogram(&mut encoder, ("accept", help, seconds), &tally.accept_us.snapshot(), 1e-6)?;
+        histogram(&mut encoder, ("accept", help, seconds), &metrics.accept_us.snapshot(), 1e-6)?;
         let help = "From accepted, or due, to delivered";
-        histogram(&mut encoder, ("delivery", help, seconds), &tally.delivered_ms.snapshot(), 1e-3)?;
+        histogram(&mut encoder, ("delivery", help, seconds), &metrics.delivered_ms.snapshot(), 1e-3)?;
         let help = "Commands in one commit of the store";
-        histogram(&mut encoder, ("commit_commands", help, None), &tally.commit_commands.snapshot(), 1.0)?;
+        histogram(&mut encoder, ("commit_commands", help, None), &metrics.commit_commands.snapshot(), 1.0)?;
         let help = "How long one commit of the store took";
-        histogram(&mut encoder, ("commit", help, seconds), &tally.commit_us.snapshot(), 1e-6)
+        histogram(&mut encoder, ("commit", help, seconds), &metrics.commit_us.snapshot(), 1e-6)
     }
 }
 
@@ -187,24 +187,24 @@ mod tests {
 
     #[test]
     fn every_metric_is_rendered_as_openmetrics_text() {
-        let tally = Metrics::default();
-        tally.count_accepted(3);
-        tally.count_attempt(OutcomeClass::Timeout);
-        tally.set_waiting(7);
-        tally.set_oldest_overdue(1_500);
-        tally.observe_accept(1_000);
-        tally.observe_accept(3);
-        tally.observe_commit(100, 4_000);
-        tally.count_removed(RemovedKind::Attempts, 5);
-        tally.count_ended_by_retention(2);
-        tally.count_mail(MailResult::Refused);
-        tally.set_notices_waiting(4, 6);
+        let metrics = Metrics::default();
+        metrics.count_accepted(3);
+        metrics.count_attempt(OutcomeClass::Timeout);
+        metrics.set_waiting(7);
+        metrics.set_oldest_overdue(1_500);
+        metrics.observe_accept(1_000);
+        metrics.observe_accept(3);
+        metrics.observe_commit(100, 4_000);
+        metrics.count_removed(RemovedKind::Attempts, 5);
+        metrics.count_ended_by_retention(2);
+        metrics.count_mail(MailResult::Refused);
+        metrics.set_notices_waiting(4, 6);
         let store = StoreUsage {
             usage: StorageUsage { used_bytes: 4096, disk_free_bytes: Some(9), ..StorageUsage::default() },
             limits: StorageLimits { store_bytes_max: None, disk_free_min: 10 },
             full: Some(StorageFull::Disk { disk_free_bytes: 9, disk_free_min: 10 }),
         };
-        let text = render(Arc::new(tally), store).unwrap();
+        let text = render(Arc::new(metrics), store).unwrap();
         for line in [
             "posthaste_events_accepted_total 3",
             "posthaste_attempts_total{class=\"timeout\"} 1",

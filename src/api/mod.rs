@@ -62,7 +62,7 @@ struct ApiState {
     openapi: Bytes,
 }
 
-/// Builds the router of the whole API.
+/// Builds the router of the whole API. All other paths go to the dashboard.
 pub fn router(service: Arc<Service>) -> Router {
     let bodies = body::BodyReader::new(service.limits().body_bytes_max);
     let api = ApiState { service, bodies, openapi: openapi_json().into() };

@@ -64,6 +64,7 @@ pub(super) struct NoticeView {
     reason: Option<String>,
     /// In a warning: when the endpoint will be switched off.
     #[schema(format = DateTime)]
+    #[serde(rename = "off_at")]
     disables_at: Option<String>,
     /// How many it stands for: more than one in a digest.
     count: u32,

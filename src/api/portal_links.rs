@@ -118,7 +118,7 @@ impl PortalLinkView {
 
 /// Create a portal link
 ///
-/// Whoever follows it manages the app's endpoints and looks at its deliveries in the dashboard, until it expires or is revoked.
+/// The link lets its holder manage the app's endpoints and see its deliveries in the dashboard, until it expires or is revoked.
 /// The answer holds the address, this once.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/portal-links", tag = "Portal", request_body = NewPortalLinkFields,

@@ -218,8 +218,8 @@ fn write_published(published: &Published, prefix: &str) -> Vec<u8> {
     out.extend_from_slice(b"\",\"created_at\":\"");
     out.extend_from_slice(event.created_at.rfc3339_millis().as_bytes());
     out.extend_from_slice(b"\",\"deliveries\":[");
-    for (place, (id, endpoint)) in deliveries.iter().enumerate() {
-        out.extend_from_slice(if place == 0 { b"{\"id\":\"" } else { b",{\"id\":\"" });
+    for (index, (id, endpoint)) in deliveries.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b"{\"id\":\"" } else { b",{\"id\":\"" });
         out.extend_from_slice(id.to_string().as_bytes());
         out.extend_from_slice(b"\",\"endpoint_id\":\"");
         out.extend_from_slice(endpoint.as_str().as_bytes());

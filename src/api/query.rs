@@ -56,7 +56,7 @@ impl Query {
     pub(super) fn read_without_paging(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
         let mut pairs: Vec<(String, String)> =
             form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
-        for (place, (name, _)) in pairs.iter().enumerate() {
+        for (index, (name, _)) in pairs.iter().enumerate() {
             if !known.contains(&name.as_str()) {
                 let hint = match nearest(name, known) {
                     Some(near) => format!("{name}: there is no such parameter; did you mean `{near}`?"),
@@ -64,7 +64,7 @@ impl Query {
                 };
                 return Err(Problem::at(ErrorCode::UnknownField, name, hint));
             }
-            if pairs[..place].iter().any(|(earlier, _)| earlier == name) {
+            if pairs[..index].iter().any(|(earlier, _)| earlier == name) {
                 return Err(Problem::invalid(name, "is given twice"));
             }
         }
@@ -128,16 +128,16 @@ impl Query {
     }
 
     fn encode_cursor(&self, service: &Service, cursor: Cursor) -> Option<String> {
-        let mut place = [0; 16];
-        place[..8].copy_from_slice(&cursor.at.to_be_bytes());
-        place[8..].copy_from_slice(&cursor.id.to_be_bytes());
-        Some(BASE64_URL_SAFE_NO_PAD.encode(service.encrypt_cursor(&place, &self.binding)?))
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&cursor.at.to_be_bytes());
+        bytes[8..].copy_from_slice(&cursor.id.to_be_bytes());
+        Some(BASE64_URL_SAFE_NO_PAD.encode(service.encrypt_cursor(&bytes, &self.binding)?))
     }
 
     fn decode_cursor(&self, service: &Service, text: &str) -> Option<Cursor> {
-        let sealed = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?;
-        let place: [u8; 16] = service.decrypt_cursor(&sealed, &self.binding)?.try_into().ok()?;
-        let (at, id) = place.split_first_chunk::<8>()?;
+        let encrypted = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?;
+        let bytes: [u8; 16] = service.decrypt_cursor(&encrypted, &self.binding)?.try_into().ok()?;
+        let (at, id) = bytes.split_first_chunk::<8>()?;
         Some(Cursor { at: i64::from_be_bytes(*at), id: i64::from_be_bytes(id.try_into().ok()?) })
     }
 }
@@ -158,12 +158,13 @@ mod tests {
     #[test]
     fn a_cursor_opens_only_with_the_list_and_filter_it_came_from() {
         let here = query("/v1/apps/a/deliveries?status=dead&event_type=x").unwrap();
-        let place = Cursor { at: 1_700_000_000_000, id: 42 };
-        let service = crate::service::closed_store::service();
-        let sealed = here.encode_cursor(&service, place).unwrap();
-        let open = |text: &str| query(&format!("{text}&cursor={sealed}&limit=7")).unwrap().cursor(&service);
-        assert_eq!(open("/v1/apps/a/deliveries?status=dead&event_type=x").unwrap(), Some(place));
-        assert_eq!(open("/v1/apps/a/deliveries?event_type=x&status=dead").unwrap(), Some(place));
+        let cursor = Cursor { at: 1_700_000_000_000, id: 42 };
+        let service = crate::service::test_service::service();
+        let encrypted = here.encode_cursor(&service, cursor).unwrap();
+        let open =
+            |text: &str| query(&format!("{text}&cursor={encrypted}&limit=7")).unwrap().cursor(&service);
+        assert_eq!(open("/v1/apps/a/deliveries?status=dead&event_type=x").unwrap(), Some(cursor));
+        assert_eq!(open("/v1/apps/a/deliveries?event_type=x&status=dead").unwrap(), Some(cursor));
         for other in [
             "/v1/apps/b/deliveries?status=dead&event_type=x",
             "/v1/apps/a/events?status=dead&event_type=x",
@@ -178,14 +179,14 @@ mod tests {
     #[test]
     fn a_cursor_with_any_changed_character_is_refused() {
         let here = query("/list").unwrap();
-        let service = crate::service::closed_store::service();
-        let sealed = here.encode_cursor(&service, Cursor { at: 7, id: 8 }).unwrap();
-        for place in 0..sealed.len() {
-            let mut changed = sealed.clone().into_bytes();
-            changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
-            assert_eq!(here.decode_cursor(&service, &String::from_utf8(changed).unwrap()), None, "{place}");
+        let service = crate::service::test_service::service();
+        let encrypted = here.encode_cursor(&service, Cursor { at: 7, id: 8 }).unwrap();
+        for index in 0..encrypted.len() {
+            let mut changed = encrypted.clone().into_bytes();
+            changed[index] = if changed[index] == b'A' { b'B' } else { b'A' };
+            assert_eq!(here.decode_cursor(&service, &String::from_utf8(changed).unwrap()), None, "{index}");
         }
-        for bad in ["", "A", "!", &sealed[1..]] {
+        for bad in ["", "A", "!", &encrypted[1..]] {
             assert_eq!(here.decode_cursor(&service, bad), None, "{bad}");
         }
     }

@@ -91,8 +91,8 @@ fn is_portal_read(method: &Method, path: &str) -> bool {
 }
 
 fn is_portal_manage(method: &Method, path: &str) -> bool {
-    let asked = if method == Method::HEAD { &Method::GET } else { method };
-    PORTAL_MANAGE_ROUTES.contains(&(asked, path))
+    let real_method = if method == Method::HEAD { &Method::GET } else { method };
+    PORTAL_MANAGE_ROUTES.contains(&(real_method, path))
 }
 
 /// Whether the method only reads; HEAD counts as GET.

@@ -7,7 +7,7 @@ use super::{
     response::{self, ApiResult},
 };
 use crate::{
-    domain::{endpoint::Endpoint, signer::public_key, time::Timestamp},
+    domain::{endpoint::Endpoint, signing_keys::public_key, time::Timestamp},
     service::{Service, secrets::RotateSecret},
 };
 use axum::extract::State;
@@ -31,7 +31,7 @@ fields! {
 
 /// The secrets of an endpoint.
 #[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = SecretSource, example = json!({
+#[schema(as = Secrets, example = json!({
     "secret": "whsec_bmV3IG5ldyBuZXcgbmV3IG5ldyBuZXcg",
     "secrets": [
         { "secret": "whsec_b2xkIG9sZCBvbGQgb2xkIG9sZCBvbGQg", "public_key": null, "valid_from": "2026-11-01T09:30:00.000Z",

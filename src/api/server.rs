@@ -109,24 +109,27 @@ async fn accept_connections(
             biased;
             () = stop.requested() => return,
             accepted = async {
-                let place = room.clone().acquire_owned().await;
-                listener.accept().await.map(|(stream, _)| (place, stream))
+                let permit = room.clone().acquire_owned().await;
+                listener.accept().await.map(|(stream, _)| (permit, stream))
             } => accepted,
         };
         match accepted {
-            Ok((place, stream)) => {
-                let pulse = Arc::new(ConnectionActivity::default());
+            Ok((permit, stream)) => {
+                let activity = Arc::new(ConnectionActivity::default());
                 let number = open.next.fetch_add(1, Relaxed);
                 let (ended, stop) = (ConnectionGuard { open: open.clone(), number }, stop.clone());
-                let connection =
-                    ServerConnection { router: router.clone(), activity: pulse.clone(), open: open.clone() };
+                let connection = ServerConnection {
+                    router: router.clone(),
+                    activity: activity.clone(),
+                    open: open.clone(),
+                };
                 let mut known = open.entries();
                 let task = tokio::spawn(async move {
-                    let _place = place;
+                    let _permit = permit;
                     let _ended = ended;
                     connection.run(stream, stop).await;
                 });
-                known.insert(number, (pulse, task.abort_handle()));
+                known.insert(number, (activity, task.abort_handle()));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept connections");
@@ -144,8 +147,8 @@ async fn sweep(open: Arc<OpenConnections>, limits: ServerLimits) {
     loop {
         ticks.tick().await;
         let now = open.second.fetch_add(1, Relaxed) + 1;
-        for (pulse, task) in open.entries().values() {
-            let (phase, since) = pulse.read();
+        for (activity, task) in open.entries().values() {
+            let (phase, since) = activity.read();
             let waited = now.saturating_sub(since);
             let is_over = match phase {
                 ConnectionPhase::Idle => waited > idle_s,

@@ -78,7 +78,7 @@ struct StatsView {
     status_classes: BTreeMap<&'static str, u64>,
     /// What failed attempts were answered, or their class where no answer came; the most common first.
     failures: Vec<FailureView>,
-    /// The one that fails most first, at most 50; of more than 5,000 endpoints the rest is not looked at. Violations and series are
+    /// The one that fails most first, at most 50; of more than 5,000 endpoints the rest is not looked at. Totals and series are
     /// of all. Empty with `event_type`.
     endpoints: Vec<EndpointStatsView>,
     /// The busiest first, at most 50. Beyond 200 types in a day the rest is counted together, as `*`. Empty with `endpoint_id`.
@@ -146,7 +146,7 @@ struct FailureView {
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = Backlog)]
 struct BacklogView {
-    /// Deliveries; nobody counts beyond 100,000.
+    /// Deliveries; counted up to 100,000.
     waiting: u64,
     /// The same, of endpoints that are off; of more than 5,000 endpoints the rest is not looked at.
     held: u64,
@@ -156,29 +156,29 @@ struct BacklogView {
 }
 
 impl CountersView {
-    fn of(sums: &Counters) -> Self {
+    fn of(counters: &Counters) -> Self {
         Self {
-            events: Some(sums.events),
-            delivered: sums.delivered,
-            dead: sums.dead,
-            expired: sums.expired,
-            attempts: sums.attempts(),
-            failed: sums.failed,
-            success_rate: sums.success_rate().map(rounded),
-            latency_ms: LatencyView::of(sums),
+            events: Some(counters.events),
+            delivered: counters.delivered,
+            dead: counters.dead,
+            expired: counters.expired,
+            attempts: counters.attempts(),
+            failed: counters.failed,
+            success_rate: counters.success_rate().map(rounded),
+            latency_ms: LatencyView::of(counters),
         }
     }
 }
 
 impl EndpointStatsView {
     fn of(counted: EndpointStatistics) -> Self {
-        let EndpointStatistics { app, endpoint, is_in_trouble, counters: sums } = counted;
+        let EndpointStatistics { app, endpoint, is_in_trouble, counters } = counted;
         Self {
             app_id: app,
             endpoint_id: endpoint.record.uid.clone(),
             url: endpoint.record.settings.url.clone(),
             status: status(&endpoint, is_in_trouble),
-            counted: CountersView { events: None, ..CountersView::of(&sums) },
+            counted: CountersView { events: None, ..CountersView::of(&counters) },
         }
     }
 }
@@ -197,8 +197,8 @@ fn status_class(status: Option<u16>) -> &'static str {
 impl StatsView {
     fn of(shown: StatisticsReport, is_of_endpoint: bool) -> Self {
         let StatisticsReport { span, totals, series, endpoints, event_types, backlog } = shown;
-        let counted = |sums: &Counters| {
-            let counted = CountersView::of(sums);
+        let counted = |counters: &Counters| {
+            let counted = CountersView::of(counters);
             CountersView { events: counted.events.filter(|_| !is_of_endpoint), ..counted }
         };
         let mut status_classes = BTreeMap::new();
@@ -206,13 +206,13 @@ impl StatsView {
             *status_classes.entry(status_class(ending.status())).or_default() += count;
         }
         let failures = totals.failures().into_iter().take(FAILURES_MAX);
-        let point = |(at, sums): &(Timestamp, Counters)| PointView {
+        let point = |(at, counters): &(Timestamp, Counters)| PointView {
             at: at.rfc3339_millis(),
-            counted: counted(sums),
+            counted: counted(counters),
         };
-        let of_type = |(event_type, sums): (String, Counters)| EventTypeStatsView {
+        let of_type = |(event_type, counters): (String, Counters)| EventTypeStatsView {
             event_type,
-            counted: CountersView::of(&sums),
+            counted: CountersView::of(&counters),
         };
         Self {
             from: span.from.rfc3339_millis(),
@@ -276,7 +276,7 @@ pub(super) async fn get_app_stats(
     uri: Uri,
 ) -> ApiResult {
     let query = Query::read_without_paging(&uri, &["from", "to", "endpoint_id", "event_type"])?;
-    let asked = statistics_query(&query)?;
-    let is_of_endpoint = asked.endpoint.is_some();
-    response::ok(&StatsView::of(api.service.statistics_of(&entry, asked).await?, is_of_endpoint))
+    let search = statistics_query(&query)?;
+    let is_of_endpoint = search.endpoint.is_some();
+    response::ok(&StatsView::of(api.service.statistics_of(&entry, search).await?, is_of_endpoint))
 }

@@ -47,7 +47,7 @@ const LAGGED_EVENT: &str = "event: lagged\ndata: {\"kind\":\"lagged\"}\n\n";
 
 /// Something happened: look again.
 #[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = LiveUpdate, example = json!({
+#[schema(as = Hint, example = json!({
     "kind": "attempt", "app_id": "merchant-17", "event_id": "evt_01jd2s3c8g000", "delivery_id": "dlv_01jd2s3c8g001",
     "endpoint_id": "ep_01jd2s0a5g000", "state": "retrying",
 }))]
@@ -76,15 +76,15 @@ struct LiveUpdateView {
 }
 
 impl LiveUpdateView {
-    fn of(hint: NamedUpdate) -> Self {
+    fn of(update: NamedUpdate) -> Self {
         Self {
-            kind: hint.kind,
-            app_id: hint.app,
-            event_id: hint.event,
-            delivery_id: hint.delivery,
-            endpoint_id: hint.endpoint,
-            replay_id: hint.replay,
-            state: hint.state,
+            kind: update.kind,
+            app_id: update.app,
+            event_id: update.event,
+            delivery_id: update.delivery,
+            endpoint_id: update.endpoint,
+            replay_id: update.replay,
+            state: update.state,
         }
     }
 }
@@ -166,7 +166,7 @@ async fn run_stream(
                 KEEPALIVE_COMMENT
             }
             seen = watch.next() => match seen {
-                StreamItem::Updates(hints) => format_updates(&service, hints),
+                StreamItem::Updates(updates) => format_updates(&service, updates),
                 StreamItem::Lagged => Bytes::from_static(LAGGED_EVENT.as_bytes()),
                 StreamItem::Ended => return,
             }
@@ -182,10 +182,10 @@ async fn run_stream(
     }
 }
 
-fn format_updates(service: &Service, hints: Vec<crate::domain::live_update::LiveUpdate>) -> Bytes {
+fn format_updates(service: &Service, updates: Vec<crate::domain::live_update::LiveUpdate>) -> Bytes {
     let mut text = String::new();
-    for hint in hints.into_iter().filter_map(|hint| service.name_update(hint)) {
-        let view = LiveUpdateView::of(hint);
+    for update in updates.into_iter().filter_map(|update| service.name_update(update)) {
+        let view = LiveUpdateView::of(update);
         // JSON has no line break outside of escapes, so an update is one line.
         if let Ok(data) = serde_json::to_string(&view) {
             let _ = write!(text, "event: {}\ndata: {data}\n\n", view.kind);

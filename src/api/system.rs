@@ -65,6 +65,7 @@ struct NodeView {
     /// How many of the 256 shards of endpoints it looks after.
     shards: usize,
     /// Deliveries that it could take up now.
+    #[serde(rename = "free_hands")]
     free_permits: u32,
     /// Changes of the configuration that it has not seen yet.
     lag: i64,
@@ -154,6 +155,7 @@ struct EncryptionView {
     /// The id of the key that encrypts; one that was given without an id is known by the start of its digest.
     key: String,
     /// How many secrets are encrypted with each given key. One that has none is needed only for older backups.
+    #[serde(rename = "sealed")]
     secrets_by_key: Vec<SecretCountView>,
     /// Whether secrets are being encrypted anew with `key`.
     rotating: bool,
@@ -177,7 +179,7 @@ struct EgressView {
 impl SystemView {
     fn of(system: SystemStatus) -> Self {
         let rotating = system.encryption.is_rotating();
-        let sealed =
+        let encrypted =
             system.encryption.secrets_by_key.into_iter().map(|(key, count)| SecretCountView { key, count });
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -185,7 +187,7 @@ impl SystemView {
             store: StoreView::of(system.node_info.store, system.store),
             encryption: EncryptionView {
                 key: system.encryption.key,
-                secrets_by_key: sealed.collect(),
+                secrets_by_key: encrypted.collect(),
                 rotating,
             },
             egress: EgressView {

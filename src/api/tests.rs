@@ -1,7 +1,7 @@
 //! Tests of the API without a store: routes, keys, and requests that are refused early.
 
 use super::{openapi_json, router};
-use crate::service::closed_store::{ADMIN_KEY, service};
+use crate::service::test_service::{ADMIN_KEY, service};
 use axum::{Router, body::Body};
 use http::{Method, Request, Response, header};
 use http_body_util::BodyExt;

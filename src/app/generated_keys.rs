@@ -109,8 +109,10 @@ mod tests {
         let first = encryption_key_file(&store, &SeededEntropy::new(1)).unwrap();
         let second = encryption_key_file(&store, &SeededEntropy::new(2)).unwrap();
         assert_eq!(first, second);
-        let mode = path_beside(&store, "encryption-key").metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
+        // The name is the same in every version: a missing file would be made anew, and no secret decrypted.
+        let path = folder.path().join("p.db.encryption-key");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_to_string(path).unwrap().trim(), first);
         assert!(crate::domain::encryption::Keyring::parse(&first).is_ok());
     }
 }

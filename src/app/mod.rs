@@ -34,10 +34,7 @@ use crate::{
     outbound::{ClientOptions, HttpClient, SystemResolver},
     runtime::{Clock, Entropy, Shutdown, ShutdownHandle, SystemClock, SystemEntropy},
     service::{self, NodeInfo, Service, stream::Streams},
-    store::{
-        Store,
-        live_updates::{LiveUpdateListener, LiveUpdateStore},
-    },
+    store::{CommitObservers, Store},
 };
 use anyhow::{Context, bail};
 use std::{
@@ -93,7 +90,7 @@ struct StartedNode {
     admin_key: Option<String>,
     listener: TcpListener,
     service: Arc<Service>,
-    store: Arc<dyn Store>,
+    store: Store,
     engine: Engine,
     /// Notified when another node changed the configuration; None for a single node.
     config_notify: Option<Arc<Notify>>,
@@ -108,35 +105,36 @@ impl StartedNode {
         let address = listener.local_addr()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-        let (directory, tally) = (Arc::new(ConfigCache::default()), Arc::new(Metrics::default()));
-        let tenure = Arc::new(initial_node_state(&settings.store));
-        let (lanes, events) = EndpointQueues::new(engine_limits(settings), directory.clone(), tenure.clone());
+        let (config_cache, metrics) = (Arc::new(ConfigCache::default()), Arc::new(Metrics::default()));
+        let node_state = Arc::new(initial_node_state(&settings.store));
+        let (queues, events) =
+            EndpointQueues::new(engine_limits(settings), config_cache.clone(), node_state.clone());
         let streams = Arc::new(Streams::default());
-        let handover = LiveUpdateListener::new(lanes.clone(), streams.clone(), directory.clone());
-        let store = open_store::open(settings, Arc::new(handover), &tally).await?;
-        let ledger = Arc::new(LiveUpdateStore::new(store.clone(), streams.clone()));
-        let joined = open_store::join(settings, &*store, &*clock).await?;
+        let observers = CommitObservers {
+            engine: queues.clone(),
+            live_updates: streams.clone(),
+            watch: Arc::new(host::CommitStopwatch(metrics.clone())),
+        };
+        let store = open_store::open(settings, observers).await?;
+        let joined = open_store::join(settings, &store, &*clock).await?;
         if !joined.is_alone {
-            tenure.join(joined.epoch);
+            node_state.join(joined.epoch);
         }
         let storage = Arc::new(StorageSpace::new(StorageLimits {
             store_bytes_max: settings.store_bytes_max.map(|bytes| bytes as u64),
             disk_free_min: settings.disk_free_min as u64,
         }));
-        storage.set_usage(open_store::usage(settings, &*store).await?);
+        storage.set_usage(open_store::usage(settings, &store).await?);
         let ids = IdGenerator::new(joined.slot, joined.newest_id);
         let addresses = address_policy(settings, is_dev);
         let gate =
-            NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), delivery_store: ledger.clone() };
+            NodeSendGate { node_state: node_state.clone(), clock: clock.clone(), store: store.clone() };
         let client = http_client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::ServiceDeps {
-            config_cache: directory.clone(),
-            delivery_store: ledger.clone(),
-            config_store: store.clone(),
-            query_store: store.clone(),
-            cluster_store: store.clone(),
-            node_state: tenure.clone(),
-            permits: lanes.clone(),
+            config_cache: config_cache.clone(),
+            store: store.clone(),
+            node_state: node_state.clone(),
+            permits: queues.clone(),
             clock: clock.clone(),
             entropy: entropy.clone(),
             ids: ids.clone(),
@@ -150,7 +148,7 @@ impl StartedNode {
                 ..service::ServiceLimits::default()
             },
             node_info: node_info(settings, address),
-            metrics: tally.clone(),
+            metrics: metrics.clone(),
             storage: storage.clone(),
             streams,
         }));
@@ -164,22 +162,20 @@ impl StartedNode {
             loaded.map_err(|error| generated_keys::with_hint(anyhow::Error::new(error), settings))?;
         tracing::info!(?loaded, "loaded");
         // A single node has no others whose changes it must follow.
-        let configuration_bell = (!joined.is_alone).then(|| lanes.configuration_notify());
+        let config_notify = (!joined.is_alone).then(|| queues.configuration_notify());
         let engine = Engine {
-            queues: lanes,
+            queues,
             queue_events: events,
             delivery_worker: DeliveryWorker {
-                config_cache: directory,
-                delivery_store: ledger,
+                config_cache,
+                store: store.clone(),
                 http_sender: client,
                 clock,
                 entropy,
-                metrics: tally,
+                metrics,
                 outage_detector: Arc::default(),
                 renderer: Renderer::default(),
             },
-            cluster_store: store.clone(),
-            query_store: store.clone(),
             ids,
             storage,
             audit_retention: settings.audit_retention,
@@ -197,31 +193,33 @@ impl StartedNode {
             service,
             store,
             engine,
-            config_notify: configuration_bell,
+            config_notify,
         })
     }
 
     /// Serves and delivers until it is stopped. Then it takes no new work, finishes deliveries in flight within the grace
     /// period, releases the rest, and closes the store.
     async fn run(self, handle: ShutdownHandle, stop: Shutdown, grace: Duration) -> anyhow::Result<()> {
-        let Self { listener, service, store, engine, config_notify: configuration_bell, .. } = self;
+        let Self { listener, service, store, engine, config_notify, .. } = self;
         service.readiness().start_accepting();
         let router = api::router(service.clone());
         // Clients are served until the engine has stopped, so that their requests are answered meanwhile, not cut
         // off.
-        let (hang_up, listening) = Shutdown::new();
+        let (stop_listening, listening) = Shutdown::new();
         let serving = tokio::spawn(async move {
             let (soft, hard) = (listening.graceful(), listening.forced());
             api::server::serve(vec![listener], router, ServerLimits::default(), soft, hard).await;
         });
-        let (sealing, told) = (service.clone(), stop.clone());
-        let resealing = tokio::spawn(async move { sealing.run_key_rotation(told).await });
-        let following = configuration_bell.map(|bell| {
+        let (sealing, rotation_stop) = (service.clone(), stop.clone());
+        let resealing = tokio::spawn(async move { sealing.run_key_rotation(rotation_stop).await });
+        let following = config_notify.map(|notify| {
             let service = service.clone();
-            tokio::spawn(async move { tokio::join!(service.sync_config(&bell), service.watch_other_nodes()) })
+            tokio::spawn(
+                async move { tokio::join!(service.sync_config(&notify), service.watch_other_nodes()) },
+            )
         });
-        let (taking_in, told) = (service.clone(), stop.clone());
-        let taking_in = tokio::spawn(async move { taking_in.run_inbox(told).await });
+        let (taking_in, rotation_stop) = (service.clone(), stop.clone());
+        let taking_in = tokio::spawn(async move { taking_in.run_inbox(rotation_stop).await });
         let mut working = tokio::spawn(engine.run(stop.clone()));
         let worked = tokio::select! {
             () = stop.graceful() => {
@@ -236,7 +234,7 @@ impl StartedNode {
         }
         handle.stop_gracefully();
         service.end_streams();
-        hang_up.stop_gracefully();
+        stop_listening.stop_gracefully();
         // Both tasks use the store, which must not be closed under them.
         let _ = tokio::join!(resealing, taking_in);
         let _ = tokio::time::timeout(REQUESTS_GRACE, serving).await;

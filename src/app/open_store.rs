@@ -1,51 +1,39 @@
 //! Opens the store that the settings name. Keys that an embedded store keeps in a file beside it must be set for a
 //! database.
 
-use super::host::CommitStopwatch;
 use crate::{
     config::{Settings, StoreLocation},
-    domain::{metrics::Metrics, ports::CommitListener, storage::StorageUsage},
+    domain::storage::StorageUsage,
     runtime::Clock,
     store::{
-        Store, StoreError,
+        CommitObservers, Store, StoreError,
         cluster::Joined,
-        postgres::PostgresStore,
-        sqlite::{QueueLimits, SqliteStore},
+        postgres,
+        sqlite::{self, QueueLimits},
     },
 };
 use anyhow::{Context, anyhow, bail};
-use std::{fmt, path::Path, sync::Arc, time::Duration};
+use std::{fmt, path::Path, time::Duration};
 use tokio::sync::oneshot;
 
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) async fn open(
-    settings: &Settings,
-    handover: Arc<dyn CommitListener>,
-    tally: &Arc<Metrics>,
-) -> anyhow::Result<Arc<dyn Store>> {
+pub(super) async fn open(settings: &Settings, observers: CommitObservers) -> anyhow::Result<Store> {
     let limits = QueueLimits { events_max: settings.accept_queue_max, bytes_max: settings.queued_bytes_max };
-    let watch = Arc::new(CommitStopwatch(tally.clone()));
     let window = settings.commit_window;
     match &settings.store {
-        StoreLocation::Sqlite(path) => {
-            Ok(Arc::new(SqliteStore::open(path, handover, watch, limits, window)?))
-        }
+        StoreLocation::Sqlite(path) => Ok(sqlite::open(path, observers, limits, window)?),
         StoreLocation::Postgres(address) => {
             must_have_keys(settings)?;
             let address = address.clone();
-            let open = move || PostgresStore::open(&address, handover, watch, limits, window);
-            Ok(Arc::new(run_on_own_thread(open).await??))
+            let open = move || postgres::open(&address, observers, limits, window);
+            Ok(run_on_own_thread(open).await??)
         }
     }
 }
 
 /// Joins the store as a node.
-pub(super) async fn join(
-    settings: &Settings,
-    store: &dyn Store,
-    clock: &dyn Clock,
-) -> anyhow::Result<Joined> {
+pub(super) async fn join(settings: &Settings, store: &Store, clock: &dyn Clock) -> anyhow::Result<Joined> {
     let joined =
         retry_while_unavailable(settings, is_unavailable, async || store.join(clock.now()).await).await;
     let joined = joined.context("cannot take over the store")?;
@@ -58,7 +46,7 @@ pub(super) async fn join(
     Ok(joined)
 }
 
-pub(super) async fn usage(settings: &Settings, store: &dyn Store) -> anyhow::Result<StorageUsage> {
+pub(super) async fn usage(settings: &Settings, store: &Store) -> anyhow::Result<StorageUsage> {
     let usage = retry_while_unavailable(settings, is_unavailable, async || store.usage().await).await;
     usage.context("cannot measure the store")
 }

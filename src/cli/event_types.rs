@@ -241,9 +241,9 @@ mod tests {
     fn an_import_prints_a_line_for_each_type_that_differs() {
         let answer = json!({ "dry_run": true, "added": ["a.b"], "unchanged": ["x", "y"],
             "changed": [{ "name": "c\u{1b}", "fields": ["sample", "versions"] }] });
-        let told = imported(&answer);
+        let text = imported(&answer);
         assert_eq!(
-            told,
+            text,
             "would be added    a.b\nwould be changed  c\\u{1b}  sample, versions\nwould be added: 1, changed: 1, left alone: 2\n"
         );
     }

@@ -70,7 +70,7 @@ pub(super) struct ListenArgs {
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     address: IpAddr,
     #[command(flatten)]
-    judge: VerifyFlags,
+    verifier: VerifyFlags,
     /// The status to answer with; a list is gone through, then its last one stays; /path=… is for one path
     #[arg(long, value_name = "[PATH=]STATUS,…", value_parser = StatusRule::parse)]
     status: Vec<StatusRule>,
@@ -102,7 +102,7 @@ fn delay(text: &str) -> Result<Duration, String> {
 
 /// The state shared by all requests.
 struct ListenState {
-    judge: RequestVerifier,
+    verifier: RequestVerifier,
     answers: StatusRules,
     delay: Option<Duration>,
     body: String,
@@ -126,21 +126,23 @@ async fn listen(args: ListenArgs, stop: ShutdownHandle, stopping: Shutdown) -> a
     let at = SocketAddr::new(args.address, args.port);
     let listener = TcpListener::bind(at).await.with_context(|| format!("cannot listen on {at}"))?;
     let address = listener.local_addr()?;
-    let mut judge = args.judge.read()?;
+    let mut verifier = args.verifier.read()?;
     let temporary = match args.app {
         None => None,
         Some(app) => {
             let settings = load_client(args.connection.client_flags(None))?;
             let made =
-                TemporaryEndpoint::make(&settings, &app, address, &args.events, &judge.contract.name).await?;
-            judge.secrets.push(made.secret.clone());
+                TemporaryEndpoint::make(&settings, &app, address, &args.events, &verifier.contract.name)
+                    .await?;
+            verifier.secrets.push(made.secret.clone());
             Some(made)
         }
     };
-    let what = if judge.secrets.is_empty() { "verifying nothing: no secret was given" } else { "verifying" };
-    eprintln!("listening on http://{address}/ ({what}, contract {})", judge.contract.name);
-    let desk = Arc::new(ListenState {
-        judge,
+    let what =
+        if verifier.secrets.is_empty() { "verifying nothing: no secret was given" } else { "verifying" };
+    eprintln!("listening on http://{address}/ ({what}, contract {})", verifier.contract.name);
+    let state = Arc::new(ListenState {
+        verifier,
         answers: StatusRules::new(args.status),
         delay: args.delay,
         body: args.body,
@@ -151,14 +153,15 @@ async fn listen(args: ListenArgs, stop: ShutdownHandle, stopping: Shutdown) -> a
         answered: AtomicU64::new(0),
         stop,
     });
-    let router = Router::new().fallback(receive).with_state(desk.clone());
+    let router = Router::new().fallback(receive).with_state(state.clone());
     let limits = ServerLimits { connections_max: CONNECTIONS_MAX, ..ServerLimits::default() };
     let patience = async {
         stopping.graceful().await;
         tokio::time::timeout(STOP_TIMEOUT, stopping.forced()).await.ok();
     };
     server::serve(vec![listener], router, limits, stopping.graceful(), patience).await;
-    let (received, verified) = (desk.received.load(Ordering::Relaxed), desk.verified.load(Ordering::Relaxed));
+    let (received, verified) =
+        (state.received.load(Ordering::Relaxed), state.verified.load(Ordering::Relaxed));
     eprintln!("received: {received}, verified: {verified}");
     match temporary {
         None => Ok(ExitCode::SUCCESS),
@@ -166,16 +169,16 @@ async fn listen(args: ListenArgs, stop: ShutdownHandle, stopping: Shutdown) -> a
     }
 }
 
-async fn receive(State(desk): State<Arc<ListenState>>, request: Request) -> Response {
+async fn receive(State(state): State<Arc<ListenState>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
         eprintln!("refused a body that broke off, or has more than {BODY_BYTES_MAX} bytes");
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
-    let before = desk.received.fetch_add(1, Ordering::Relaxed);
-    if desk.count_max.is_some_and(|most| before >= most) {
+    let before = state.received.fetch_add(1, Ordering::Relaxed);
+    if state.count_max.is_some_and(|most| before >= most) {
         // Enough have come; earlier ones are still being answered.
-        desk.received.fetch_sub(1, Ordering::Relaxed);
+        state.received.fetch_sub(1, Ordering::Relaxed);
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
@@ -183,25 +186,28 @@ async fn receive(State(desk): State<Arc<ListenState>>, request: Request) -> Resp
         parts.headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect();
     let now = SystemClock.now();
     let received = IncomingRequest { headers: &headers, body: &body };
-    let finding = (!desk.judge.secrets.is_empty()).then(|| desk.judge.verify(&received, now));
+    let finding = (!state.verifier.secrets.is_empty()).then(|| state.verifier.verify(&received, now));
     let is_genuine = finding.as_ref().is_none_or(|finding| finding.verified.is_ok());
-    desk.verified.fetch_add(u64::from(finding.is_some() && is_genuine), Ordering::Relaxed);
+    state.verified.fetch_add(u64::from(finding.is_some() && is_genuine), Ordering::Relaxed);
     let usual = if is_genuine { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
-    let status = desk.answers.next(parts.uri.path()).unwrap_or(usual);
+    let status = state.answers.next(parts.uri.path()).unwrap_or(usual);
     let shown =
         render_request::RequestView { at: now, method: &parts.method, uri: &parts.uri, received, status };
-    let text =
-        if desk.json { shown.json_line(finding.as_ref()) } else { shown.text(&desk.judge, finding.as_ref()) };
+    let text = if state.json {
+        shown.json_line(finding.as_ref())
+    } else {
+        shown.text(&state.verifier, finding.as_ref())
+    };
     // A closed terminal is no reason to fail.
     let _ = std::io::stdout().write_all(text.as_bytes());
-    if let Some(delay) = desk.delay {
+    if let Some(delay) = state.delay {
         tokio::time::sleep(delay).await;
     }
-    let answered = desk.answered.fetch_add(1, Ordering::Relaxed) + 1;
-    if desk.count_max == Some(answered) {
-        desk.stop.stop_gracefully();
+    let answered = state.answered.fetch_add(1, Ordering::Relaxed) + 1;
+    if state.count_max == Some(answered) {
+        state.stop.stop_gracefully();
     }
-    (status, Body::from(desk.body.clone())).into_response()
+    (status, Body::from(state.body.clone())).into_response()
 }
 
 /// The result of verifying, if there was a secret to verify with.

@@ -21,7 +21,7 @@ Commands that talk to a server take `--server`, `--key` and `--app`, or the vari
     posthaste profile set production --server https://posthaste.example --key-stdin < key-file
     posthaste deliveries list --profile production --app bakery
 
-SettingValues beat variables, variables beat the profile. A profile is named by `--profile` or `POSTHASTE_PROFILE`, and is `default`
+Flags beat variables, variables beat the profile. A profile is named by `--profile` or `POSTHASTE_PROFILE`, and is `default`
 otherwise. Its key is shown to its own server alone: with another `--server` the key must be given too. The file is
 `POSTHASTE_PROFILE_FILE`, else `posthaste/profile.toml` under `XDG_CONFIG_HOME` or `~/.config`; one that holds keys and that others
 may read is refused.
@@ -52,8 +52,8 @@ const COMMON_FLAGS: [&str; 3] = ["json", "help", "config"];
 /// Renders the whole page.
 pub(super) fn markdown(root: &Command) -> String {
     let mut page = INTRODUCTION.to_owned();
-    for (place, line) in exit::EXIT_CODES_HELP.lines().enumerate() {
-        let _ = writeln!(page, "{}", if place == 0 { format!("{line}\n") } else { format!("  {line}") });
+    for (index, line) in exit::EXIT_CODES_HELP.lines().enumerate() {
+        let _ = writeln!(page, "{}", if index == 0 { format!("{line}\n") } else { format!("  {line}") });
     }
     for command in root.get_subcommands().filter(|command| !command.is_hide_set()) {
         describe(&mut page, "##", "posthaste", command);
@@ -100,9 +100,9 @@ fn argument(arg: &Arg) -> String {
     };
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let must = if arg.is_required_set() && arg.get_long().is_some() { "Required." } else { "" };
-    let told = [must, &help].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
-    let colon = if told.is_empty() { "" } else { ": " };
-    format!("- `{shown}`{colon}{}\n", told.replace('<', "\\<"))
+    let text = [must, &help].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+    let colon = if text.is_empty() { "" } else { ": " };
+    format!("- `{shown}`{colon}{}\n", text.replace('<', "\\<"))
 }
 
 #[cfg(test)]

@@ -109,23 +109,23 @@ impl CommandEntry {
 
     /// Returns the flags that the command line adds to the API's fields.
     fn extra_flags(&'static self) -> Vec<Arg> {
-        let switch = |name: &'static str, help: &'static str| {
+        let flag = |name: &'static str, help: &'static str| {
             Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
         };
-        let mut all = vec![switch(JSON_FLAG, "Print the API's JSON, for programs")];
+        let mut all = vec![flag(JSON_FLAG, "Print the API's JSON, for programs")];
         if self.described.is_list() {
-            all.push(switch(ALL_FLAG, "Print the whole list").conflicts_with(LIMIT_FLAG));
+            all.push(flag(ALL_FLAG, "Print the whole list").conflicts_with(LIMIT_FLAG));
         }
         if self.operation.all_apps_path().is_some() {
             all.push(
-                switch(EVERY_APP_FLAG, "In all apps, even if one is meant otherwise").conflicts_with("app"),
+                flag(EVERY_APP_FLAG, "In all apps, even if one is meant otherwise").conflicts_with("app"),
             );
         }
         if self.needs_confirmation() {
-            all.push(switch(YES_FLAG, "Do not ask"));
+            all.push(flag(YES_FLAG, "Do not ask"));
         }
         if self.operation.follow == AfterAnswer::NewReplay {
-            all.push(switch(WATCH_FLAG, "Show how it goes until it is over").conflicts_with("dry_run"));
+            all.push(flag(WATCH_FLAG, "Show how it goes until it is over").conflicts_with("dry_run"));
         }
         if self.operation.follow == AfterAnswer::Delivery {
             all.push(wait_flag("Wait until it has ended, at most so long"));

@@ -35,7 +35,7 @@ The body must be the bytes as they came, not what a framework parsed and printed
 #[command(after_help = EXAMPLES)]
 pub(super) struct VerifyArgs {
     #[command(flatten)]
-    judge: VerifyFlags,
+    verifier: VerifyFlags,
     /// A file of headers: a line each, as they came, or a JSON object
     #[arg(long, value_name = "FILE")]
     headers: Option<PathBuf>,
@@ -53,7 +53,7 @@ pub(super) struct VerifyArgs {
     json: bool,
 }
 
-/// What requests are held against.
+/// Secret and contract that requests are checked against.
 #[derive(Debug, Args)]
 pub(super) struct VerifyFlags {
     /// The endpoint's secret, or its public key; several during a rotation. Better in a file: other users can see flags
@@ -171,15 +171,15 @@ pub(super) fn run(args: VerifyArgs) -> ExitCode {
 fn verify_request(args: VerifyArgs) -> anyhow::Result<(String, bool)> {
     let headers = request::headers(args.headers.as_deref(), &args.header)?;
     let body = request::body(&args.body)?;
-    let judge = args.judge.read()?;
+    let verifier = args.verifier.read()?;
     let now = args.at.unwrap_or_else(|| SystemClock.now());
-    let finding = judge.verify(&IncomingRequest { headers: &headers, body: &body }, now);
+    let finding = verifier.verify(&IncomingRequest { headers: &headers, body: &body }, now);
     let text = if args.json {
         let mut found = finding.json();
-        found["contract"] = json!(judge.contract.name);
+        found["contract"] = json!(verifier.contract.name);
         format!("{found:#}\n")
     } else {
-        finding.text(&judge.contract, now)
+        finding.text(&verifier.contract, now)
     };
     Ok((text, finding.verified.is_ok()))
 }

@@ -41,12 +41,12 @@ pub struct ClientSettings {
 impl ClientSettings {
     /// Returns the app. Fails if none is set.
     pub fn app(&self) -> Result<&str, ConfigError> {
-        let told = || {
+        let text = || {
             format!(
                 "which app? Give --app or the variable {APP_VARIABLE}, or keep one with `posthaste profile set`"
             )
         };
-        self.app.as_deref().ok_or_else(|| ConfigError::Refused(vec![told()]))
+        self.app.as_deref().ok_or_else(|| ConfigError::Refused(vec![text()]))
     }
 }
 
@@ -74,9 +74,9 @@ fn resolve_client(
     };
     if !is_sendable(&key) {
         let form = "visible ASCII characters without spaces";
-        let told =
+        let text =
             format!("key (--key, variable {KEY_VARIABLE} or profile): the value is not allowed; give {form}");
-        return Err(ConfigError::Refused(vec![told]));
+        return Err(ConfigError::Refused(vec![text]));
     }
     let server = server.or(profile.url).unwrap_or_else(|| URL_DEFAULT.to_owned());
     let may_colour = variable("NO_COLOR").is_none();

@@ -40,7 +40,7 @@ pub(super) struct InvalidToml {
 
 pub(super) fn entries(text: &str) -> Result<Vec<FileEntry>, InvalidToml> {
     let table = DeTable::parse(text).map_err(|error| InvalidToml {
-        line: line_of(text, &error.span().unwrap_or_default()),
+        line: line_number(text, &error.span().unwrap_or_default()),
         reason: error.message().to_owned(),
     })?;
     Ok(entries_of(text, table.get_ref()))
@@ -50,7 +50,7 @@ fn entries_of(text: &str, table: &DeTable<'_>) -> Vec<FileEntry> {
     let mut entries: Vec<FileEntry> = table
         .iter()
         .map(|(name, value)| FileEntry {
-            line: line_of(text, &name.span()),
+            line: line_number(text, &name.span()),
             name: name.get_ref().clone().into_owned(),
             value: value_of(text, value.get_ref()),
         })
@@ -59,7 +59,7 @@ fn entries_of(text: &str, table: &DeTable<'_>) -> Vec<FileEntry> {
     entries
 }
 
-fn line_of(text: &str, span: &Range<usize>) -> usize {
+fn line_number(text: &str, span: &Range<usize>) -> usize {
     text.get(..span.start).unwrap_or(text).matches('\n').count() + 1
 }
 

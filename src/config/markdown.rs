@@ -6,7 +6,7 @@ use std::fmt::Write;
 const INTRODUCTION: &str = "\
 # Configuration
 
-<!-- Made by `cargo run -- config-doc > docs/configuration.md`; change `src/config/keys.rs` instead. -->
+<!-- Made by `cargo run -- config-doc > docs/configuration.md`; change `src/config/settings.rs` instead. -->
 
 Every setting can be given in a TOML file, as an environment variable or as a flag of `posthaste serve` and
 `posthaste dev`. Each of these beats the one before it, and all of them beat the default. Names that do not exist and
@@ -20,7 +20,7 @@ const FILE: &str = "
     allow_addresses = [\"10.1.0.0/16\"]
 
 Keep `admin_key`, `encryption_key` and `smtp_password` out of files that others can read, and out of flags, which other users of the
-machine can see. An optional setting with an empty value is not set. StatisticsSubject other variables only `NO_COLOR` counts, for
+machine can see. An optional setting with an empty value is not set. Of other variables only `NO_COLOR` counts, for
 log lines on a terminal: neither proxy variables nor `RUST_LOG` have any effect.
 ";
 
@@ -30,7 +30,7 @@ const CLIENTS: &str = "
 `posthaste publish`, `deliveries`, `inspect` and the like ([command-line.md](command-line.md)) ask a running server.
 `POSTHASTE_URL` or `--server` says where it is (default `http://127.0.0.1:8080`), `POSTHASTE_KEY` or `--key` which key to show
 (an app key is enough for its own app), `POSTHASTE_APP` or `--app` which app is meant. All three may be kept in a profile:
-`POSTHASTE_PROFILE` or `--profile` names it, `POSTHASTE_PROFILE_FILE` the file. SettingValues beat variables, variables beat the profile.
+`POSTHASTE_PROFILE` or `--profile` names it, `POSTHASTE_PROFILE_FILE` the file. Flags beat variables, variables beat the profile.
 Servers ignore these variables; proxy variables have no effect here either, and `NO_COLOR` keeps the output plain.
 ";
 

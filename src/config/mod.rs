@@ -1,4 +1,4 @@
-//! Settings of the operator. The table in `keys` describes each of them; parsing, error messages, `--help` and
+//! Settings of the operator. The table in `settings` describes each of them; parsing, error messages, `--help` and
 //! `docs/configuration.md` come from it. A value is the last one given: default, file, variable, flag.
 
 mod client;

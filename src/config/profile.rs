@@ -59,8 +59,8 @@ impl Profiles {
         let by_name = parse(&name, &text).map_err(ConfigError::Refused)?;
         let holds_keys = by_name.values().any(|profile| profile.key.is_some());
         if holds_keys && fs::metadata(&path).map_err(unreadable)?.mode() & 0o077 != 0 {
-            let told = format!("{name} holds keys and others may read it; run: chmod 600 {name}");
-            return Err(ConfigError::Refused(vec![told]));
+            let message = format!("{name} holds keys and others may read it; run: chmod 600 {name}");
+            return Err(ConfigError::Refused(vec![message]));
         }
         Ok(Self { path: Some(path), by_name })
     }
@@ -103,10 +103,10 @@ impl Profiles {
     /// Writes the file atomically, readable by its owner alone.
     pub fn save(&self) -> Result<(), ConfigError> {
         let Some(path) = &self.path else {
-            let told = format!(
+            let message = format!(
                 "there is no home folder to keep profiles in; set the variable {PROFILE_FILE_VARIABLE}"
             );
-            return Err(ConfigError::Refused(vec![told]));
+            return Err(ConfigError::Refused(vec![message]));
         };
         write_atomically(path, &self.text())
             .map_err(|cause| ConfigError::Unwritable { path: path.display().to_string(), cause })
@@ -153,18 +153,20 @@ fn parse(file_name: &str, text: &str) -> Result<BTreeMap<String, Profile>, Vec<S
         };
         let mut profile = Profile::default();
         for FileEntry { name: field, line, value } in fields {
-            let place = format!("{field} ({file_name}:{line})");
+            let location = format!("{field} ({file_name}:{line})");
             let text = if let FileValue::Text(text) = value { Some(text) } else { None };
             match (field.as_str(), text) {
                 ("url", Some(text)) => profile.url = Some(text),
                 ("key", Some(text)) => profile.key = Some(HiddenText::new(text)),
                 ("app", Some(text)) => profile.app = Some(text),
                 (known, None) if PROFILE_FIELDS.contains(&known) => {
-                    problems.push(format!("{place}: must be text"));
+                    problems.push(format!("{location}: must be text"));
                 }
                 (other, _) => problems.push(match nearest(other, &PROFILE_FIELDS) {
-                    Some(near) => format!("{place}: there is no such field; did you mean `{near}`?"),
-                    None => format!("{place}: there is no such field; known: {}", PROFILE_FIELDS.join(", ")),
+                    Some(near) => format!("{location}: there is no such field; did you mean `{near}`?"),
+                    None => {
+                        format!("{location}: there is no such field; known: {}", PROFILE_FIELDS.join(", "))
+                    }
                 }),
             }
         }
@@ -238,6 +240,22 @@ mod tests {
     }
 
     #[test]
+    fn a_file_with_every_field_is_the_same_text_in_every_version() {
+        let fields = r#"
+["default"]
+url = "https://p.example"
+key = "phk_1"
+app = "shop"
+
+["my shop"]
+"#;
+        let text = format!("{FILE_HEADER}{fields}");
+        let by_name = parse("profile.toml", &text).unwrap();
+        assert_eq!(by_name["default"].key, Some(HiddenText::new("phk_1")));
+        assert_eq!(Profiles { path: None, by_name }.text(), text);
+    }
+
+    #[test]
     fn a_file_with_keys_that_others_may_read_is_refused_with_the_command_that_helps() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("profile.toml");
@@ -257,12 +275,12 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_their_line_and_never_repeat_a_key() {
-        let told = |text: &str| parse("p.toml", text).unwrap_err().join("\n");
-        let said = told("url = \"x\"\n[a]\nkye = \"hunter2\"\nkey = 5\nzzz = 1");
+        let message = |text: &str| parse("p.toml", text).unwrap_err().join("\n");
+        let said = message("url = \"x\"\n[a]\nkye = \"hunter2\"\nkey = 5\nzzz = 1");
         assert!(said.contains("url (p.toml:1): must be in a profile"), "{said}");
         assert!(said.contains("kye (p.toml:3): there is no such field; did you mean `key`?"), "{said}");
         assert!(said.contains("zzz (p.toml:5): there is no such field; known: url, key, app"), "{said}");
-        assert!(!said.contains("hunter2") && !told("[a]\nkey = hunter2").contains("hunter2"));
+        assert!(!said.contains("hunter2") && !message("[a]\nkey = hunter2").contains("hunter2"));
         let mut profiles = Profiles::default();
         let missing = |profiles: &Profiles, name| profiles.get(name).unwrap_err().to_string();
         assert!(missing(&profiles, "prod").ends_with("make it with: posthaste profile set prod"));

@@ -133,15 +133,15 @@ impl GivenSettings {
             }
         };
         for FileEntry { name, line, value } in entries {
-            let place = format!("{file_name}:{line}");
+            let location = format!("{file_name}:{line}");
             match SETTINGS.iter().find(|key| key.name == name) {
                 None => {
                     let known = SETTINGS.iter().map(|key| key.name.to_owned());
-                    self.refuse_name(&place, "setting", &name, known);
+                    self.refuse_name(&location, "setting", &name, known);
                 }
                 Some(key) => match value.text(key.is_list) {
-                    Some(text) => self.set(key, text, ValueSource::File { location: place }),
-                    None => self.problems.push(format!("{} ({place}): give {}", key.name, key.allowed)),
+                    Some(text) => self.set(key, text, ValueSource::File { location }),
+                    None => self.problems.push(format!("{} ({location}): give {}", key.name, key.allowed)),
                 },
             }
         }
@@ -165,10 +165,10 @@ impl GivenSettings {
         }
     }
 
-    fn refuse_name(&mut self, place: &str, what: &str, name: &str, known: impl Iterator<Item = String>) {
+    fn refuse_name(&mut self, location: &str, what: &str, name: &str, known: impl Iterator<Item = String>) {
         let nearness = |known: &String| strsim::jaro_winkler(known, name);
         let nearest = known.max_by(|a, b| nearness(a).total_cmp(&nearness(b))).unwrap_or_default();
-        self.problems.push(format!("{name} ({place}): there is no such {what}; the nearest is {nearest}"));
+        self.problems.push(format!("{name} ({location}): there is no such {what}; the nearest is {nearest}"));
     }
 
     /// Reads a key's value. Records the problem and returns None if it is not allowed.
@@ -194,7 +194,7 @@ impl fmt::Display for SourceName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
             ValueSource::Default => f.write_str("default"),
-            ValueSource::File { location: place } => f.write_str(place),
+            ValueSource::File { location } => f.write_str(location),
             ValueSource::Variable => write!(f, "variable {}", self.0.variable()),
             ValueSource::Flag => write!(f, "flag --{}", self.0.flag()),
         }

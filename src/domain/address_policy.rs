@@ -47,14 +47,14 @@ impl AddressPolicy {
     pub fn check(&self, address: SocketAddr) -> Result<CheckedAddress, ForbiddenAddress> {
         let written = address.ip();
         let meant = written.to_canonical();
-        let vetted =
+        let checked =
             |is_listed| CheckedAddress { address: SocketAddr::new(meant, address.port()), is_listed };
         if self.allow.iter().any(|net| net.contains(&meant) || net.contains(&written))
             || (self.dev && meant.is_loopback())
         {
-            Ok(vetted(true))
+            Ok(checked(true))
         } else if is_public(written) && !self.own_addresses.iter().any(|own| own.to_canonical() == meant) {
-            Ok(vetted(false))
+            Ok(checked(false))
         } else {
             Err(ForbiddenAddress)
         }

@@ -123,7 +123,7 @@ impl CachedKey {
         Self { key, used_ms: AtomicI64::new(used), written_ms: AtomicI64::new(used) }
     }
 
-    /// Returns the key as it was loaded; `shown` adds its last use.
+    /// Returns the key as it was loaded; `with_last_use` adds its last use.
     pub fn key(&self) -> &ApiKey {
         &self.key
     }
@@ -177,6 +177,15 @@ mod tests {
 
     const fn at(ms: i64) -> Timestamp {
         Timestamp::from_millis(ms)
+    }
+
+    /// Another hash would lock every key out.
+    #[test]
+    fn the_hash_of_a_key_is_the_same_in_every_version() {
+        let hash = KeyHash::of("phk_0123456789").0;
+        let halves = hash.chunks(16).map(|half| u128::from_be_bytes(half.try_into().unwrap()));
+        let expected = [0x254d_d691_22a5_1dbb_a95f_8c98_4053_2d71, 0x9083_e6e1_c717_3a10_cce5_b662_68dc_8bdb];
+        assert!(halves.eq(expected));
     }
 
     #[test]

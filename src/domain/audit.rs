@@ -6,7 +6,7 @@ use super::{
     id::{AppId, AuditId, KeyId},
     time::Timestamp,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// An entry of the audit log: one change by one key.
@@ -24,8 +24,40 @@ pub struct AuditEntry {
     pub action: AuditAction,
     /// The public id of the changed object.
     pub object_id: String,
-    /// Further details, for people.
-    pub detail: Option<Value>,
+    pub detail: Option<AuditDetail>,
+}
+
+/// Further details of a change, for people. Names fields, never their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditDetail {
+    /// The fields that changed.
+    #[serde(rename = "fields", default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
+    /// The scope of a new key or portal link.
+    #[serde(rename = "scope", default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// Whether past deliveries are sent again or past events are sent for the first time.
+    #[serde(rename = "kind", default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// How many of them there are.
+    #[serde(rename = "total", default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+}
+
+impl AuditDetail {
+    /// Returns the detail that lists these fields; `None` if there are none.
+    pub fn of_fields(names: &[String]) -> Option<Self> {
+        (!names.is_empty()).then(|| Self { fields: names.to_vec(), ..Self::default() })
+    }
+
+    pub fn of_scope(name: &str) -> Self {
+        Self { scope: Some(name.to_owned()), ..Self::default() }
+    }
+
+    pub fn of_replay(kind: &str, total: u64) -> Self {
+        Self { kind: Some(kind.to_owned()), total: Some(total), ..Self::default() }
+    }
 }
 
 macro_rules! actions {

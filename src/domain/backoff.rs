@@ -3,17 +3,17 @@
 use super::contract::{Jitter, RetryRule};
 use std::time::Duration;
 
-/// The wait after the attempt that used slot `place`, or `None` when the schedule has no more.
-/// `dice` is uniform in [0, 1).
-pub fn delay_after(retry: &RetryRule, retry_index: u32, dice: f64) -> Option<Duration> {
-    retry.waits.get(retry_index as usize).map(|&wait| apply_jitter(wait, retry.jitter, dice))
+/// Returns the wait after the attempt that used slot `retry_index`, or `None` when the schedule has no more. `random` is uniform in
+/// [0, 1).
+pub fn delay_after(retry: &RetryRule, retry_index: u32, random: f64) -> Option<Duration> {
+    retry.waits.get(retry_index as usize).map(|&wait| apply_jitter(wait, retry.jitter, random))
 }
 
-fn apply_jitter(wait: Duration, jitter: Jitter, dice: f64) -> Duration {
+fn apply_jitter(wait: Duration, jitter: Jitter, random: f64) -> Duration {
     let factor = match jitter {
         Jitter::None => return wait,
-        Jitter::Full => dice,
-        Jitter::Percent(percent) => 1.0 + f64::from(percent) / 100.0 * (2.0 * dice - 1.0),
+        Jitter::Full => random,
+        Jitter::Percent(percent) => 1.0 + f64::from(percent) / 100.0 * (2.0 * random - 1.0),
     };
     Duration::from_millis((wait.as_millis() as f64 * factor).round() as u64)
 }
@@ -28,11 +28,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn jitter_stays_within_its_bounds(dice in 0.0..1.0f64, percent in 1u8..=100, secs in 1u64..2_592_000) {
+        fn jitter_stays_within_its_bounds(random in 0.0..1.0f64, percent in 1u8..=100, secs in 1u64..2_592_000) {
             let wait = Duration::from_secs(secs);
-            prop_assert_eq!(apply_jitter(wait, Jitter::None, dice), wait);
-            prop_assert!(apply_jitter(wait, Jitter::Full, dice) <= wait);
-            let spread = apply_jitter(wait, Jitter::Percent(percent), dice).as_secs_f64();
+            prop_assert_eq!(apply_jitter(wait, Jitter::None, random), wait);
+            prop_assert!(apply_jitter(wait, Jitter::Full, random) <= wait);
+            let spread = apply_jitter(wait, Jitter::Percent(percent), random).as_secs_f64();
             let reach = wait.as_secs_f64() * f64::from(percent) / 100.0 + 0.001;
             prop_assert!((spread - wait.as_secs_f64()).abs() <= reach);
         }

@@ -153,8 +153,8 @@ mod tests {
         #[test]
         fn reading_a_damaged_certificate_never_panics(cut in 0usize..300, at in 0usize..300, to: u8) {
             let mut der = made(2049);
-            let place = at % der.len();
-            der[place] = to;
+            let index = at % der.len();
+            der[index] = to;
             let _ = Certificate::read(&der[..der.len() - cut % der.len()]);
             let _ = Certificate::read(&der);
         }

@@ -4,10 +4,12 @@
 //! A pure state machine: callers report results and ask what may be sent, and always pass the time in.
 
 mod messages;
+mod pause;
 #[cfg(test)]
 mod tests;
 
 pub use messages::{DelayReason, EARLY_PROBE_NOTE, UNNEEDED_PROBE_NOTE, rate_note};
+pub use pause::{AttemptResult, PausedUntil, RequestedPause};
 
 use super::{
     contract::Contract, id::DeliveryId, ordering::OrderingMode, outcome::Outcome, time::Timestamp, verdict,
@@ -97,45 +99,6 @@ struct QuietPeriod {
     pause: Option<Pause>,
 }
 
-/// The end of a request that says something about the endpoint.
-#[derive(Clone, Copy, Debug)]
-pub struct AttemptResult {
-    pub delivery: DeliveryId,
-    pub started_at: Timestamp,
-    pub ended_at: Timestamp,
-    pub is_probe: bool,
-    /// The ordering mode of its endpoint.
-    pub order: OrderingMode,
-}
-
-/// An answer that asks for a pause: 429 or 503.
-#[derive(Clone, Copy, Debug)]
-pub struct RequestedPause {
-    pub status: u16,
-    /// The pause asked for, as far as the contract honours it.
-    pub wait: Option<Duration>,
-}
-
-/// A pause that must survive a restart, as long as the receiver asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PausedUntil {
-    pub status: u16,
-    pub until: Timestamp,
-}
-
-impl RequestedPause {
-    /// The end of the pause. `None` if no time was asked for: such a pause is too short to store.
-    pub fn until(self, ended_at: Timestamp) -> Option<PausedUntil> {
-        self.wait.map(|wait| PausedUntil { status: self.status, until: ended_at.plus(wait) })
-    }
-
-    pub fn from_outcome(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Option<Self> {
-        let status = outcome.status.filter(|status| matches!(status, 429 | 503))?;
-        let wait = verdict::requested_wait(outcome, contract, ended_at);
-        Some(Self { status, wait: Some(wait).filter(|wait| !wait.is_zero()) })
-    }
-}
-
 /// The decision on what may be sent now, apart from manual requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendDecision {
@@ -196,7 +159,7 @@ impl CircuitBreaker {
         matches!(&self.state, BreakerState::Paused(pause) if pause.until > now)
     }
 
-    /// Whether new deliveries have to wait in the store. An expired pause ends only when `may` is called.
+    /// Whether new deliveries have to wait in the store. An expired pause ends only when `decide` is called.
     pub fn blocks_sending(&self) -> bool {
         !matches!(self.state, BreakerState::Closed)
     }
@@ -210,7 +173,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// The time for a probe with a delivery that is not due yet: later than `opens_at`, because it costs an extra attempt.
+    /// The time for a probe with a delivery that is not due yet: later than `resumes_at`, because it costs an extra attempt.
     pub fn early_probe_at(&self) -> Option<Timestamp> {
         let BreakerState::Open(open) = self.state else { return None };
         self.resumes_at().map(|at| at.plus(open.wait * 2))
@@ -319,16 +282,16 @@ impl CircuitBreaker {
     }
 
     /// Records a failure that counts against the endpoint.
-    pub fn failed(&mut self, ended: &AttemptResult, asked: Option<RequestedPause>) -> CircuitTransition {
+    pub fn failed(&mut self, ended: &AttemptResult, requested: Option<RequestedPause>) -> CircuitTransition {
         let is_late = self.ramp.is_some_and(|ramp| ended.started_at < ramp.since);
-        if is_late && asked.is_none() {
+        if is_late && requested.is_none() {
             return CircuitTransition::Unchanged;
         }
         self.failures = self.failures.saturating_add(1);
         self.failing_since.get_or_insert(ended.ended_at);
         let first = *self.first_failed_delivery.get_or_insert(ended.delivery);
         self.has_several_deliveries |= first != ended.delivery;
-        let wait_min = asked.and_then(|asked| asked.wait).unwrap_or_default();
+        let wait_min = requested.and_then(|requested| requested.wait).unwrap_or_default();
         if let BreakerState::Open(open) = self.state {
             // Not a probe that was sent before the circuit closed and opened again.
             if ended.is_probe && ended.started_at >= open.began_at {
@@ -346,8 +309,8 @@ impl CircuitBreaker {
             self.open(ended.ended_at, FIRST_PROBE_AFTER, ended.ended_at, wait_min.max(rest));
             return CircuitTransition::Stopped;
         }
-        if asked.is_some() || falls_back {
-            return self.pause(ended, asked);
+        if requested.is_some() || falls_back {
+            return self.pause(ended, requested);
         }
         if let Some(ramp) = &mut self.ramp {
             (ramp.width, ramp.successes) = ((ramp.width / 2).max(1), 0);
@@ -371,13 +334,13 @@ impl CircuitBreaker {
         self.state = BreakerState::Open(OpenState { began_at, probe_at, wait, probe: ProbeState::None });
     }
 
-    fn pause(&mut self, ended: &AttemptResult, asked: Option<RequestedPause>) -> CircuitTransition {
+    fn pause(&mut self, ended: &AttemptResult, requested: Option<RequestedPause>) -> CircuitTransition {
         let now = ended.ended_at;
         // Several requests in flight together may each ask for a pause; only one sent after the pause began counts as a further pause.
         if let BreakerState::Paused(pause) = &mut self.state
             && ended.started_at <= pause.began_at
         {
-            let wait = asked.and_then(|asked| asked.wait).unwrap_or_default();
+            let wait = requested.and_then(|requested| requested.wait).unwrap_or_default();
             if now.plus(wait) > pause.until {
                 (pause.until, pause.requested) = (now.plus(wait), Some(wait));
             }
@@ -385,7 +348,7 @@ impl CircuitBreaker {
         }
         let step = FIRST_PAUSE.saturating_mul(1 << self.pauses.min(10)).min(PAUSE_MAX);
         self.pauses = self.pauses.saturating_add(1);
-        let wait = asked.and_then(|asked| asked.wait);
+        let wait = requested.and_then(|requested| requested.wait);
         let mut until = now.plus(wait.unwrap_or(step));
         let mut began_at = now;
         if let BreakerState::Paused(pause) = self.state {
@@ -395,7 +358,7 @@ impl CircuitBreaker {
         self.state = BreakerState::Paused(Pause {
             began_at,
             until,
-            status: asked.map(|asked| asked.status),
+            status: requested.map(|requested| requested.status),
             requested: wait,
         });
         CircuitTransition::Stopped

@@ -234,8 +234,8 @@ impl ConfigCache {
         let is_known = endpoints.insert(endpoint.id(), endpoint.clone()).is_some();
         let mut list = entry.endpoints.load().to_vec();
         if is_known {
-            for place in list.iter_mut().filter(|place| place.id() == endpoint.id()) {
-                *place = endpoint.clone();
+            for slot in list.iter_mut().filter(|slot| slot.id() == endpoint.id()) {
+                *slot = endpoint.clone();
             }
         } else {
             list.push(endpoint);

@@ -3,6 +3,7 @@
 //! Every change of state goes through a method here; the store writes only what these methods return, and only
 //! over a row that is still in the state they started from.
 
+mod manual_actions;
 mod ordering;
 mod probing;
 mod state;
@@ -157,7 +158,7 @@ impl Delivery {
         &mut self,
         verdict: &Verdict,
         (rows, numbered): (u32, u32),
-        switch: Availability,
+        availability: Availability,
         now: Timestamp,
     ) -> Result<(), TransitionError> {
         self.require(|state| state == DeliveryState::InFlight, "concluded")?;
@@ -166,7 +167,7 @@ impl Delivery {
         self.is_manual = false;
         match *verdict {
             Verdict::Delivered => self.finish(DeliveryState::Delivered, None, now),
-            _ if self.restores_saved_state(verdict) => self.restore(switch, now),
+            _ if self.restores_saved_state(verdict) => self.restore(availability, now),
             Verdict::Dead { reason, .. } => {
                 self.retry_index += numbered.min(1);
                 self.finish(DeliveryState::Dead, EndReason::from(reason), now);
@@ -174,11 +175,11 @@ impl Delivery {
             Verdict::Retry { due, then } => {
                 self.retry_index += 1;
                 self.set_waiting(due, then);
-                self.apply_availability(switch, now);
+                self.apply_availability(availability, now);
             }
             Verdict::RetryUncounted { due } => {
                 self.set_waiting(due, DueAction::Attempt);
-                self.apply_availability(switch, now);
+                self.apply_availability(availability, now);
             }
         }
         Ok(())
@@ -188,38 +189,42 @@ impl Delivery {
     /// to its saved state.
     pub fn release(
         &mut self,
-        switch: Availability,
+        availability: Availability,
         due: Timestamp,
         now: Timestamp,
     ) -> Result<(), TransitionError> {
         self.require(|state| state == DeliveryState::InFlight, "handed back")?;
         if self.is_early_probe() {
-            self.restore(switch, now);
+            self.restore(availability, now);
         } else {
             self.set_waiting(due.min(now), DueAction::Attempt);
-            self.apply_availability(switch, now);
+            self.apply_availability(availability, now);
         }
         Ok(())
     }
 
     /// Takes over from a dead node: due now, or back in the saved state after an extra attempt; the schedule is unchanged.
     /// The caller adds the attempt "outcome unknown".
-    pub fn take_over(&mut self, switch: Availability, now: Timestamp) -> Result<(), TransitionError> {
+    pub fn take_over(&mut self, availability: Availability, now: Timestamp) -> Result<(), TransitionError> {
         self.require(|state| state == DeliveryState::InFlight, "taken over")?;
         self.history_len += 1;
         if self.saved_state.is_some() {
-            self.restore(switch, now);
+            self.restore(availability, now);
         } else {
             self.set_waiting(now, DueAction::Attempt);
-            self.apply_availability(switch, now);
+            self.apply_availability(availability, now);
         }
         Ok(())
     }
 
     /// Holds or cancels a waiting delivery whose endpoint was disabled or deleted.
-    pub fn hold_or_cancel(&mut self, switch: Availability, now: Timestamp) -> Result<(), TransitionError> {
+    pub fn hold_or_cancel(
+        &mut self,
+        availability: Availability,
+        now: Timestamp,
+    ) -> Result<(), TransitionError> {
         self.require(|state| state.is_waiting() || state == DeliveryState::Held, "held or cancelled")?;
-        self.apply_availability(switch, now);
+        self.apply_availability(availability, now);
         Ok(())
     }
 
@@ -239,89 +244,6 @@ impl Delivery {
         Ok(())
     }
 
-    /// Requests an extra attempt as soon as a permit is free; the schedule is unchanged.
-    pub fn retry(&mut self, switch: Availability, now: Timestamp) -> Result<(), TransitionError> {
-        let allowed = |state| {
-            matches!(
-                state,
-                DeliveryState::Retrying
-                    | DeliveryState::Dead
-                    | DeliveryState::Cancelled
-                    | DeliveryState::Expired
-            )
-        };
-        self.require(allowed, "retried")?;
-        if switch == Availability::Deleted {
-            return Err(TransitionError::EndpointDeleted);
-        }
-        self.saved_state = Some(self.snapshot(false));
-        self.restarted_at = Some(now);
-        self.is_manual = true;
-        self.become_pending(switch, now);
-        Ok(())
-    }
-
-    /// Restarts the delivery on a fresh schedule; numbering continues. A delivered one is refused: the caller
-    /// makes a new delivery with `replay_as`.
-    pub fn replay(
-        &mut self,
-        give_up_at: Option<Timestamp>,
-        switch: Availability,
-        now: Timestamp,
-    ) -> Result<(), TransitionError> {
-        let allowed =
-            |state| matches!(state, DeliveryState::Dead | DeliveryState::Cancelled | DeliveryState::Expired);
-        self.require(allowed, "replayed")?;
-        if switch == Availability::Deleted {
-            return Err(TransitionError::EndpointDeleted);
-        }
-        self.retry_index = 0;
-        self.give_up_at = give_up_at;
-        self.restarted_at = Some(now);
-        self.become_pending(switch, now);
-        Ok(())
-    }
-
-    /// Creates a new delivery that repeats this delivered one, which does not change.
-    pub fn replay_as(
-        &self,
-        id: DeliveryId,
-        give_up_at: Option<Timestamp>,
-        switch: Availability,
-        now: Timestamp,
-    ) -> Result<Self, TransitionError> {
-        self.require(|state| state == DeliveryState::Delivered, "replayed as new")?;
-        if switch == Availability::Deleted {
-            return Err(TransitionError::EndpointDeleted);
-        }
-        let mut copy = Self::new(id, self.app, self.event, self.endpoint, now, give_up_at);
-        copy.root = self.root;
-        copy.replay_of = Some(self.id);
-        copy.become_pending(switch, now);
-        Ok(copy)
-    }
-
-    /// Prepares the new delivery of a backfill: held if the endpoint is disabled.
-    pub fn new_backfill(
-        mut born: Self,
-        switch: Availability,
-        now: Timestamp,
-    ) -> Result<Self, TransitionError> {
-        if switch == Availability::Deleted {
-            return Err(TransitionError::EndpointDeleted);
-        }
-        if switch != Availability::Enabled {
-            born.hold(now);
-        }
-        Ok(born)
-    }
-
-    pub fn cancel(&mut self, now: Timestamp) -> Result<(), TransitionError> {
-        self.require(|state| state.is_waiting() || state == DeliveryState::Held, "cancelled")?;
-        self.finish(DeliveryState::Cancelled, EndReason::Manual, now);
-        Ok(())
-    }
-
     /// Expires a waiting delivery whose event's retention ended. One that had ended before an extra attempt was requested
     /// returns to that end.
     pub fn expire_by_retention(&mut self, now: Timestamp) -> Result<(), TransitionError> {
@@ -335,16 +257,9 @@ impl Delivery {
         Ok(())
     }
 
-    /// Closes a dead letter: no replay is expected.
-    pub fn close(&mut self) -> Result<(), TransitionError> {
-        self.require(|state| state == DeliveryState::Dead, "closed")?;
-        self.reason = Some(EndReason::Closed);
-        Ok(())
-    }
-
     /// Holds or cancels the delivery if its endpoint is disabled or deleted.
-    pub fn apply_availability(&mut self, switch: Availability, now: Timestamp) {
-        match switch {
+    pub fn apply_availability(&mut self, availability: Availability, now: Timestamp) {
+        match availability {
             Availability::Enabled => {}
             Availability::DisabledHold => self.hold(now),
             Availability::DisabledCancel => {
@@ -362,14 +277,14 @@ impl Delivery {
         self.due.filter(|_| scheduled && !self.is_queued_behind())
     }
 
-    fn become_pending(&mut self, switch: Availability, now: Timestamp) {
+    fn become_pending(&mut self, availability: Availability, now: Timestamp) {
         self.state = DeliveryState::Pending;
         self.at_due = DueAction::Attempt;
         self.reason = None;
         self.finished_at = None;
         self.due = Some(now);
         // Requested manually: a disabled endpoint holds it, whatever it does with other deliveries.
-        if switch != Availability::Enabled {
+        if availability != Availability::Enabled {
             self.hold(now);
         }
     }
@@ -379,7 +294,7 @@ impl Delivery {
         SavedState { state, reason, due, at_due, finished_at, is_probe }
     }
 
-    fn restore(&mut self, switch: Availability, now: Timestamp) {
+    fn restore(&mut self, availability: Availability, now: Timestamp) {
         let Some(back) = self.saved_state.take() else { return };
         self.is_manual = false;
         self.state = back.state;
@@ -388,7 +303,7 @@ impl Delivery {
         self.at_due = back.at_due;
         self.finished_at = back.finished_at;
         if self.state.is_waiting() {
-            self.apply_availability(switch, now);
+            self.apply_availability(availability, now);
         }
     }
 

@@ -63,7 +63,7 @@ impl Keyring {
         Ok(Self { primary: first, others: keys.collect() })
     }
 
-    /// Encrypts `plain` so that only `open` with the same `bound_to` returns it. The nonce must be fresh random bytes.
+    /// Encrypts `plain` so that only `decrypt` with the same `bound_to` returns it. The nonce must be fresh random bytes.
     pub fn encrypt(
         &self,
         plain: &[u8],
@@ -71,20 +71,21 @@ impl Keyring {
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Vec<u8>, EncryptionError> {
         let id = self.primary.id.as_bytes();
-        let mut sealed = Vec::with_capacity(2 + id.len() + NONCE_BYTES + plain.len() + AES_256_GCM.tag_len());
-        sealed.extend_from_slice(&[FORMAT, id.len() as u8]);
-        sealed.extend_from_slice(id);
-        sealed.extend_from_slice(&nonce);
-        let start = sealed.len();
-        sealed.extend_from_slice(plain);
+        let mut encrypted =
+            Vec::with_capacity(2 + id.len() + NONCE_BYTES + plain.len() + AES_256_GCM.tag_len());
+        encrypted.extend_from_slice(&[FORMAT, id.len() as u8]);
+        encrypted.extend_from_slice(id);
+        encrypted.extend_from_slice(&nonce);
+        let start = encrypted.len();
+        encrypted.extend_from_slice(plain);
         let nonce = Nonce::assume_unique_for_key(nonce);
         let tag = self
             .primary
             .key
-            .seal_in_place_separate_tag(nonce, Aad::from(bound_to), &mut sealed[start..])
+            .seal_in_place_separate_tag(nonce, Aad::from(bound_to), &mut encrypted[start..])
             .map_err(|_| EncryptionError::Damaged)?;
-        sealed.extend_from_slice(tag.as_ref());
-        Ok(sealed)
+        encrypted.extend_from_slice(tag.as_ref());
+        Ok(encrypted)
     }
 
     /// The id of the key that encrypts.
@@ -97,9 +98,9 @@ impl Keyring {
         self.keys().map(|key| key.id.as_str())
     }
 
-    /// Returns the present id of the key that `sealed` was encrypted with.
-    pub fn key_id_of(&self, sealed: &[u8]) -> Result<&str, EncryptionError> {
-        let (id, ..) = split_parts(sealed).ok_or(EncryptionError::Damaged)?;
+    /// Returns the present id of the key that `encrypted` was encrypted with.
+    pub fn key_id_of(&self, encrypted: &[u8]) -> Result<&str, EncryptionError> {
+        let (id, ..) = split_parts(encrypted).ok_or(EncryptionError::Damaged)?;
         self.find(id).map(|key| key.id.as_str())
     }
 
@@ -113,8 +114,8 @@ impl Keyring {
             .ok_or_else(|| EncryptionError::UnknownKey(id.to_owned()))
     }
 
-    pub fn decrypt(&self, sealed: &[u8], bound_to: &str) -> Result<Vec<u8>, EncryptionError> {
-        let (id, nonce, ciphertext) = split_parts(sealed).ok_or(EncryptionError::Damaged)?;
+    pub fn decrypt(&self, encrypted: &[u8], bound_to: &str) -> Result<Vec<u8>, EncryptionError> {
+        let (id, nonce, ciphertext) = split_parts(encrypted).ok_or(EncryptionError::Damaged)?;
         let key = self.find(id)?;
         let mut plain = ciphertext.to_vec();
         let nonce = Nonce::assume_unique_for_key(nonce);
@@ -134,29 +135,29 @@ impl fmt::Debug for Keyring {
     }
 }
 
-fn parse_key(entry: &str, place: usize) -> Result<EncryptionKey, EncryptionError> {
+fn parse_key(entry: &str, binding: usize) -> Result<EncryptionKey, EncryptionError> {
     let (id, encoded) = entry.split_once(':').map_or((None, entry), |(id, encoded)| (Some(id), encoded));
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if id.is_some_and(|id| !(1..=32).contains(&id.len()) || !id.bytes().all(is_plain)) {
-        return Err(EncryptionError::InvalidKeyId(place));
+        return Err(EncryptionError::InvalidKeyId(binding));
     }
     let lenient = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let bytes = GeneralPurpose::new(&STANDARD, lenient)
         .decode(encoded)
-        .map_err(|_| EncryptionError::InvalidKey(place))?;
+        .map_err(|_| EncryptionError::InvalidKey(binding))?;
     if bytes.len() != KEY_BYTES {
-        return Err(EncryptionError::InvalidKey(place));
+        return Err(EncryptionError::InvalidKey(binding));
     }
-    let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| EncryptionError::InvalidKey(place))?;
+    let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| EncryptionError::InvalidKey(binding))?;
     let digest = digest::digest(&digest::SHA256, &bytes);
-    let (start, _) = digest.as_ref().split_first_chunk().ok_or(EncryptionError::InvalidKey(place))?;
+    let (start, _) = digest.as_ref().split_first_chunk().ok_or(EncryptionError::InvalidKey(binding))?;
     let fingerprint = format!("{:08x}", u32::from_be_bytes(*start));
     let id = id.map_or_else(|| fingerprint.clone(), str::to_owned);
     Ok(EncryptionKey { id, fingerprint, key: LessSafeKey::new(key) })
 }
 
-fn split_parts(sealed: &[u8]) -> Option<(&str, [u8; NONCE_BYTES], &[u8])> {
-    let (&[format, id_length], rest) = sealed.split_first_chunk::<2>()?;
+fn split_parts(encrypted: &[u8]) -> Option<(&str, [u8; NONCE_BYTES], &[u8])> {
+    let (&[format, id_length], rest) = encrypted.split_first_chunk::<2>()?;
     let (id, rest) = rest.split_at_checked(usize::from(id_length))?;
     let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_BYTES>()?;
     (format == FORMAT).then_some((std::str::from_utf8(id).ok()?, *nonce, ciphertext))
@@ -179,24 +180,24 @@ mod tests {
     proptest! {
         #[test]
         fn encrypted_bytes_decrypt_only_in_their_place(
-            plain in prop::collection::vec(any::<u8>(), 0..100), place in "[a-z/]{0,10}", other in "[a-z/]{0,10}",
+            plain in prop::collection::vec(any::<u8>(), 0..100), binding in "[a-z/]{0,10}", other in "[a-z/]{0,10}",
             nonce: [u8; 12],
         ) {
             let ring = ring(&key(1));
-            let sealed = ring.encrypt(&plain, &place, nonce).unwrap();
-            prop_assert_eq!(ring.decrypt(&sealed, &place), Ok(plain));
-            if place != other {
-                prop_assert_eq!(ring.decrypt(&sealed, &other), Err(EncryptionError::Damaged));
+            let encrypted = ring.encrypt(&plain, &binding, nonce).unwrap();
+            prop_assert_eq!(ring.decrypt(&encrypted, &binding), Ok(plain));
+            if binding != other {
+                prop_assert_eq!(ring.decrypt(&encrypted, &other), Err(EncryptionError::Damaged));
             }
         }
 
         #[test]
         fn no_changed_byte_goes_unnoticed(at in 0usize..44, bit in 0u8..8) {
             let ring = ring(&format!("k1:{}", key(1)));
-            let mut sealed = ring.encrypt(b"twelve bytes", "app/ep", [9; 12]).unwrap();
-            prop_assert_eq!(sealed.len(), 44);
-            sealed[at] ^= 1 << bit;
-            prop_assert!(ring.decrypt(&sealed, "app/ep").is_err());
+            let mut encrypted = ring.encrypt(b"twelve bytes", "app/ep", [9; 12]).unwrap();
+            prop_assert_eq!(encrypted.len(), 44);
+            encrypted[at] ^= 1 << bit;
+            prop_assert!(ring.decrypt(&encrypted, "app/ep").is_err());
         }
 
         #[test]
@@ -217,13 +218,20 @@ mod tests {
 
     #[test]
     fn a_key_may_get_its_id_later() {
-        let sealed = ring(&key(1)).encrypt(b"secret", "ep", [0; 12]).unwrap();
+        let encrypted = ring(&key(1)).encrypt(b"secret", "ep", [0; 12]).unwrap();
         let named = ring(&format!("new:{},named:{}", key(2), key(1)));
-        assert_eq!(named.decrypt(&sealed, "ep").unwrap(), b"secret");
-        assert_eq!(named.key_id_of(&sealed), Ok("named"));
+        assert_eq!(named.decrypt(&encrypted, "ep").unwrap(), b"secret");
+        assert_eq!(named.key_id_of(&encrypted), Ok("named"));
         let unknown = ring(&key(2));
         let fingerprint = ring(&key(1)).primary_id().to_owned();
-        assert_eq!(unknown.key_id_of(&sealed), Err(EncryptionError::UnknownKey(fingerprint)));
+        assert_eq!(unknown.key_id_of(&encrypted), Err(EncryptionError::UnknownKey(fingerprint)));
+    }
+
+    /// The first four bytes of the key's SHA-256, which stand in every value that a key without an id encrypted.
+    #[test]
+    fn the_id_of_a_key_without_one_is_the_same_in_every_version() {
+        assert_eq!(ring(&key(1)).primary_id(), "72cd6e84");
+        assert_eq!(ring(&key(1)).encrypt(b"", "ep", [0; 12]).unwrap()[..10], *b"\x01\x0872cd6e84");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::{
     ordering::{OnDead, OrderingMode},
     rate_limit::RateLimit,
     secret::Secret,
-    signer::Signer,
+    signing_keys::SigningKeys,
     subscription::Patterns,
     target_url::TargetUrl,
     time::Timestamp,
@@ -185,7 +185,7 @@ pub struct Endpoint {
     /// Decrypted secrets, newest last.
     pub secrets: Vec<Secret>,
     /// `None` if the secrets cannot sign under this contract: its deliveries end `dead(signing_failed)`.
-    pub signer: Option<Arc<Signer>>,
+    pub signing_keys: Option<Arc<SigningKeys>>,
     pub headers: Arc<[(String, String)]>,
     pub tls: Option<Arc<EndpointTls>>,
     /// Whether plain HTTP is refused when it is dialled.

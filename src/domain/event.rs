@@ -74,8 +74,8 @@ impl Payload {
 
     /// Whether both are the same payload of one event. Compares the version and the identity of the bytes, not their content.
     fn is_same_payload(&self, other: &Self) -> bool {
-        let place = |payload: &Self| payload.converted.as_ref().map(|data| data.as_ptr());
-        place(self) == place(other) && self.version == other.version
+        let address = |payload: &Self| payload.converted.as_ref().map(|data| data.as_ptr());
+        address(self) == address(other) && self.version == other.version
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
     }
 
     fn hex(bytes: [u8; 16]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        format!("{:032x}", u128::from_be_bytes(bytes))
     }
 
     /// As commit 80468f2 stored them. Another key or fingerprint would accept an event a second time, or refuse it.

@@ -92,8 +92,8 @@ impl EventType {
             return Err(FieldError::new("versions", format!("must be at most {VERSIONS_MAX}")));
         }
         let mut versions: Vec<Arc<PayloadVersion>> = Vec::with_capacity(document.versions.len());
-        for (place, version) in document.versions.iter().enumerate() {
-            let at = |field: &str| format!("versions[{place}].{field}");
+        for (index, version) in document.versions.iter().enumerate() {
+            let at = |field: &str| format!("versions[{index}].{field}");
             if versions.iter().any(|earlier| *earlier.name == *version.name) {
                 return Err(FieldError::new(at("name"), "is the name of an earlier version too"));
             }
@@ -131,10 +131,10 @@ impl EventType {
         clock: impl Fn() -> K,
     ) -> Result<(), FieldError> {
         let Some(sample) = &self.record.document.sample else { return Ok(()) };
-        for (place, version) in self.versions.iter().enumerate().filter(|(_, version)| version.has_function())
+        for (index, version) in self.versions.iter().enumerate().filter(|(_, version)| version.has_function())
         {
             let tried = version.convert(sample.as_bytes(), clock());
-            tried.map_err(|failed| FieldError::new(format!("versions[{place}].function"), failed))?;
+            tried.map_err(|failed| FieldError::new(format!("versions[{index}].function"), failed))?;
         }
         self.validate(sample.as_bytes(), clock()).map_err(|broken| FieldError::new("sample", broken))
     }

@@ -2,7 +2,7 @@
 //!
 //! Rules that disable an endpoint count and time only what failed since its last success, so a flapping endpoint is never
 //! disabled; the windows of the statistics can only make it degraded. Durations are measured in outage-adjusted time
-//! (`blame`), which excludes local outages; people are shown the wall clock.
+//! (`outage_detector`), which excludes local outages; people are shown the wall clock.
 
 mod events;
 #[cfg(test)]
@@ -166,32 +166,32 @@ impl Health {
         if let Some(off) = self.check_failed_events(rule).or_else(|| self.check_failing_duration(rule, clock))
         {
             self.record_notification(
-                contract.notices.switched_off,
+                contract.notices.disabled,
                 self.first_failure.map_or(at, |first| first.at),
             );
             return vec![off];
         }
-        let mut news = Vec::new();
+        let mut events = Vec::new();
         if self.consecutive_failures >= FAILING_AFTER_FAILURES && self.failing_since.is_none() {
             self.failing_since = Some(at);
             let since = self.first_failure.map_or(at, |first| first.at);
             // A contract that defines degraded has defined when people are notified.
             if rule.degraded_above.is_none() && self.record_notification(contract.notices.degraded, since) {
-                news.push(HealthEvent::Failing { in_a_row: self.consecutive_failures, since });
+                events.push(HealthEvent::Failing { in_a_row: self.consecutive_failures, since });
             }
         }
         if let Some(off_in) = self.warning_due(rule, clock) {
             self.warned_at = Some(ClockedTime { at, adjusted_time: clock });
             let since = self.first_failure.map_or(at, |first| first.at);
             self.record_notification(contract.notices.off_warning, since);
-            news.push(HealthEvent::Warning { since, disables_at: at.plus(off_in) });
+            events.push(HealthEvent::Warning { since, disables_at: at.plus(off_in) });
         }
-        news
+        events
     }
 
     /// Records a pause that the receiver asked for. The later end counts.
-    pub fn record_pause(&mut self, asked: Option<PausedUntil>) {
-        self.paused = self.paused.into_iter().chain(asked).max_by_key(|paused| paused.until);
+    pub fn record_pause(&mut self, requested: Option<PausedUntil>) {
+        self.paused = self.paused.into_iter().chain(requested).max_by_key(|paused| paused.until);
     }
 
     /// Records an event that ended failed without another attempt, when its final wait was over.
@@ -273,13 +273,13 @@ impl Health {
     /// Records that people are notified. Returns whether this is the first notification of this trouble.
     fn record_notification(&mut self, by: NoticeChannel, since: Timestamp) -> bool {
         let before = self.trouble_notice;
-        let by = match before.map(|told| told.channel) {
+        let by = match before.map(|notified| notified.channel) {
             Some(NoticeChannel::Email) => NoticeChannel::Email,
             Some(NoticeChannel::List) if by == NoticeChannel::None => NoticeChannel::List,
             _ => by,
         };
         self.trouble_notice =
-            Some(TroubleNotice { channel: by, since: before.map_or(since, |told| told.since) });
+            Some(TroubleNotice { channel: by, since: before.map_or(since, |notified| notified.since) });
         before.is_none()
     }
 
@@ -295,6 +295,8 @@ impl Health {
             return None;
         }
         (self.last_error, self.successes) = (None, 0);
-        self.trouble_notice.take().map(|told| HealthEvent::Recovered { since: told.since, by: told.channel })
+        self.trouble_notice
+            .take()
+            .map(|notified| HealthEvent::Recovered { since: notified.since, by: notified.channel })
     }
 }

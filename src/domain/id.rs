@@ -15,7 +15,7 @@ const SLOT_BITS: u32 = 6;
 const TIME_SHIFT: u32 = SEQUENCE_BITS + SLOT_BITS;
 const TIME_MAX: i64 = (1 << 41) - 1;
 
-/// The most numbers one call to `IdSource::take` may ask for: an event and its deliveries.
+/// The most numbers one call to `IdSource::next_range` may ask for: an event and its deliveries.
 pub const IDS_AT_ONCE_MAX: u32 = 1 << SEQUENCE_BITS;
 
 /// The number of slots: how many nodes can hold one at the same time.
@@ -26,8 +26,8 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const DIGITS: usize = 13;
 
 fn write_base32(number: i64, out: &mut String) {
-    for place in (0..DIGITS).rev() {
-        out.push(char::from(ALPHABET[(number >> (5 * place)) as usize & 31]));
+    for index in (0..DIGITS).rev() {
+        out.push(char::from(ALPHABET[(number >> (5 * index)) as usize & 31]));
     }
 }
 

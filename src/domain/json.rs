@@ -294,7 +294,7 @@ fn write_code_point(out: &mut Vec<u8>, point: u32) {
 fn write_unit(out: &mut Vec<u8>, unit: u32) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.extend_from_slice(b"\\u");
-    out.extend((0..4).rev().map(|place| DIGITS[(unit >> (4 * place)) as usize & 15]));
+    out.extend((0..4).rev().map(|index| DIGITS[(unit >> (4 * index)) as usize & 15]));
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Live updates: messages that an object has changed. They carry no content: a subscriber reads the new state itself.
 //!
-//! The store (`store/told.rs`) publishes them through this port; the server of the live-update stream implements it.
+//! The store publishes them through this port after the commit that causes them, so that the subscriber reads the new state. The
+//! server of the live-update stream implements it.
 
 use super::{
     delivery::{Delivery, DeliveryState},

@@ -244,12 +244,12 @@ mod tests {
 
     #[test]
     fn every_class_has_a_counter_of_its_own() {
-        let tally = Metrics::default();
+        let metrics = Metrics::default();
         for (times, class) in OutcomeClass::ALL.into_iter().enumerate() {
-            (0..times).for_each(|_| tally.count_attempt(class));
+            (0..times).for_each(|_| metrics.count_attempt(class));
         }
         for (times, class) in OutcomeClass::ALL.into_iter().enumerate() {
-            assert_eq!(tally.attempts_total(class), times as u64, "{class:?}");
+            assert_eq!(metrics.attempts_total(class), times as u64, "{class:?}");
         }
     }
 }

@@ -63,21 +63,21 @@ impl NodeLease {
 
     /// Makes the state of the only node of a store.
     pub fn single_node() -> Self {
-        let tenure = Self::default();
-        tenure.set_single_node();
-        tenure
+        let node_state = Self::default();
+        node_state.set_single_node();
+        node_state
     }
 
     pub fn set_single_node(&self) {
         self.is_single_node.store(true, SeqCst);
-        self.ownership.iter().for_each(|home| home.store(ShardOwnership::Local as u8, SeqCst));
+        self.ownership.iter().for_each(|ownership| ownership.store(ShardOwnership::Local as u8, SeqCst));
         self.lease_valid_until.store(i64::MAX, SeqCst);
     }
 
     /// Sets the state of a node that just joined under this epoch: no shards, no lease.
     pub fn join(&self, epoch: i64) {
         self.lease_valid_until.store(i64::MIN, SeqCst);
-        self.ownership.iter().for_each(|home| home.store(ShardOwnership::Remote as u8, SeqCst));
+        self.ownership.iter().for_each(|ownership| ownership.store(ShardOwnership::Remote as u8, SeqCst));
         self.epoch.store(epoch, SeqCst);
     }
 
@@ -106,13 +106,13 @@ impl NodeLease {
         }
     }
 
-    pub fn set_ownership(&self, shard: u8, home: ShardOwnership) {
-        self.ownership[usize::from(shard)].store(home as u8, SeqCst);
+    pub fn set_ownership(&self, shard: u8, ownership: ShardOwnership) {
+        self.ownership[usize::from(shard)].store(ownership as u8, SeqCst);
     }
 
     /// Returns all shards in this state.
-    pub fn shards_in(&self, home: ShardOwnership) -> impl Iterator<Item = u8> + '_ {
-        (0..=u8::MAX).filter(move |shard| self.ownership(*shard) == home)
+    pub fn shards_in(&self, ownership: ShardOwnership) -> impl Iterator<Item = u8> + '_ {
+        (0..=u8::MAX).filter(move |shard| self.ownership(*shard) == ownership)
     }
 
     pub fn lease_valid_until(&self) -> Monotonic {
@@ -152,8 +152,8 @@ impl NodeLease {
         // Counted before the check: the code that gives the shard up marks it before it checks for running work.
         self.leader_tasks.fetch_add(1, SeqCst);
         let at_work = LeaderGuard(self.clone());
-        let is_steward = self.ownership(LEADER_SHARD) == ShardOwnership::Local && self.is_lease_valid(now);
-        is_steward.then_some(at_work)
+        let is_leader = self.ownership(LEADER_SHARD) == ShardOwnership::Local && self.is_lease_valid(now);
+        is_leader.then_some(at_work)
     }
 
     /// Whether leader work is running, if this is the leader's shard.
@@ -203,42 +203,47 @@ mod tests {
 
     #[test]
     fn a_single_node_owns_every_shard_and_reads_no_clock() {
-        let tenure = Arc::new(NodeLease::single_node());
+        let node_state = Arc::new(NodeLease::single_node());
         let no_clock = || panic!("a clock was asked");
         assert!(
-            tenure.is_single_node() && tenure.is_lease_valid(no_clock) && tenure.lead(no_clock).is_some()
+            node_state.is_single_node()
+                && node_state.is_lease_valid(no_clock)
+                && node_state.lead(no_clock).is_some()
         );
-        assert_eq!(tenure.shards_in(ShardOwnership::Local).count(), SHARD_COUNT);
+        assert_eq!(node_state.shards_in(ShardOwnership::Local).count(), SHARD_COUNT);
     }
 
     #[test]
     fn a_node_that_has_not_joined_or_rejoins_owns_no_shard_and_has_no_lease() {
-        let tenure = NodeLease::default();
-        assert!(!tenure.is_single_node() && !tenure.is_lease_valid(|| at(i64::MIN)));
-        tenure.join(7);
-        tenure.set_ownership(3, ShardOwnership::Local);
-        tenure.set_lease_valid_until(at(10));
-        assert!(tenure.is_lease_valid(|| at(9)) && !tenure.is_lease_valid(|| at(10)), "the end is not in it");
-        tenure.join(8);
-        assert_eq!((tenure.epoch(), tenure.ownership(3)), (8, ShardOwnership::Remote));
-        assert!(!tenure.is_lease_valid(|| at(9)));
+        let node_state = NodeLease::default();
+        assert!(!node_state.is_single_node() && !node_state.is_lease_valid(|| at(i64::MIN)));
+        node_state.join(7);
+        node_state.set_ownership(3, ShardOwnership::Local);
+        node_state.set_lease_valid_until(at(10));
+        assert!(
+            node_state.is_lease_valid(|| at(9)) && !node_state.is_lease_valid(|| at(10)),
+            "the end is not in it"
+        );
+        node_state.join(8);
+        assert_eq!((node_state.epoch(), node_state.ownership(3)), (8, ShardOwnership::Remote));
+        assert!(!node_state.is_lease_valid(|| at(9)));
     }
 
     #[test]
     fn only_the_leader_gets_a_leader_guard_and_it_is_counted() {
-        let tenure = Arc::new(NodeLease::default());
-        tenure.join(7);
-        tenure.set_lease_valid_until(at(10));
-        tenure.set_ownership(1, ShardOwnership::Local);
-        assert!(tenure.lead(|| at(1)).is_none());
-        tenure.set_ownership(0, ShardOwnership::Local);
-        assert!(tenure.lead(|| at(10)).is_none(), "it may not call out any more");
-        let at_work = tenure.lead(|| at(9)).unwrap();
-        tenure.set_ownership(0, ShardOwnership::Draining);
-        assert!(tenure.lead(|| at(9)).is_none(), "nothing is begun that would keep it");
-        assert!(tenure.has_leader_task(0) && !tenure.has_leader_task(1));
+        let node_state = Arc::new(NodeLease::default());
+        node_state.join(7);
+        node_state.set_lease_valid_until(at(10));
+        node_state.set_ownership(1, ShardOwnership::Local);
+        assert!(node_state.lead(|| at(1)).is_none());
+        node_state.set_ownership(0, ShardOwnership::Local);
+        assert!(node_state.lead(|| at(10)).is_none(), "it may not call out any more");
+        let at_work = node_state.lead(|| at(9)).unwrap();
+        node_state.set_ownership(0, ShardOwnership::Draining);
+        assert!(node_state.lead(|| at(9)).is_none(), "nothing is begun that would keep it");
+        assert!(node_state.has_leader_task(0) && !node_state.has_leader_task(1));
         drop(at_work);
-        assert!(!tenure.has_leader_task(0));
+        assert!(!node_state.has_leader_task(0));
     }
 
     /// Ids are made one by one, many in a millisecond, or by several nodes.

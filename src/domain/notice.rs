@@ -159,8 +159,8 @@ pub struct EventRef {
 
 impl EventRef {
     pub fn of(event: &Event) -> Self {
-        let (given_id, event_type) = (event.external_id.clone(), event.event_type.clone());
-        Self { number: event.id.as_i64(), external_id: given_id, event_type }
+        let (external_id, event_type) = (event.external_id.clone(), event.event_type.clone());
+        Self { number: event.id.as_i64(), external_id, event_type }
     }
 
     pub fn public_id(&self, id_prefix: &str) -> String {

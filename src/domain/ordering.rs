@@ -107,10 +107,10 @@ mod tests {
 
     #[test]
     fn equal_keys_share_an_ordering_group_and_different_keys_do_not() {
-        let line = |key| OrderingMode::Key.ordering_key(Some(key));
-        assert_eq!(line("order-1"), line("order-1"));
-        assert_ne!(line("order-1"), line("order-2"));
-        assert_ne!(line(""), None, "an empty key is a key");
+        let group = |key| OrderingMode::Key.ordering_key(Some(key));
+        assert_eq!(group("order-1"), group("order-1"));
+        assert_ne!(group("order-1"), group("order-2"));
+        assert_ne!(group(""), None, "an empty key is a key");
         let numbers = ["", "a", "b", "order-1"].map(|key| OrderingKey::of(key).as_i64());
         assert!(numbers.iter().all(|number| *number > 1), "{numbers:?}");
     }

@@ -78,11 +78,11 @@ struct HostRecord {
 }
 
 impl OutageDetector {
-    /// Starts the clock at `accountable`, the adjusted time so far. A gap between two readings counts as at most `gap_max`:
+    /// Starts the clock at `adjusted_time`, the adjusted time so far. A gap between two readings counts as at most `gap_max`:
     /// in a longer one the machine slept or its clock was set.
-    pub fn start(&self, accountable: Duration, gap_max: Duration, now: Timestamp) {
+    pub fn start(&self, adjusted_time: Duration, gap_max: Duration, now: Timestamp) {
         let mut state = self.state();
-        (state.adjusted_time, state.gap_max, state.counted_to) = (accountable, gap_max, Some(now));
+        (state.adjusted_time, state.gap_max, state.counted_to) = (adjusted_time, gap_max, Some(now));
         state.last_answer_at = Some(now);
     }
 

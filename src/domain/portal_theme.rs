@@ -44,8 +44,8 @@ impl PortalTheme {
     /// that end a source or a policy.
     pub fn image_source(&self) -> Option<String> {
         let url = self.logo_url.as_deref()?;
-        let place = url.split('?').next().unwrap_or(url);
-        Some(place.replace(';', "%3B").replace(',', "%2C"))
+        let base = url.split('?').next().unwrap_or(url);
+        Some(base.replace(';', "%3B").replace(',', "%2C"))
     }
 }
 
@@ -66,8 +66,8 @@ fn check_logo_url(url: &str) -> Result<String, FieldError> {
         return Err(refused(&"must start with https://"));
     }
     // In a policy such a URL matches everything below it.
-    let place = target.as_str().split('?').next().unwrap_or_default();
-    if place.ends_with('/') {
+    let base = target.as_str().split('?').next().unwrap_or_default();
+    if base.ends_with('/') {
         return Err(refused(&"must lead to an image, not to a folder: it ends with /"));
     }
     Ok(target.as_str().to_owned())

@@ -9,19 +9,18 @@ use super::{
     endpoint::Disabled,
     event::Event,
     id::{AppId, EndpointId},
-    live_update::LiveUpdate,
     time::Timestamp,
 };
 use std::sync::Arc;
 
 /// The source of delivery permits. Taking one never waits.
 pub trait Permits: Send + Sync {
-    /// Takes a permit for a delivery of `bytes` to this endpoint. Returns `None` if all permits or the endpoint's share of
-    /// them are in use, or if deliveries already wait in its queue.
+    /// Takes a permit for a delivery of `bytes` to this endpoint. Returns `None` if its queue may not send now, or if all
+    /// permits or the queue's share of them are in use.
     fn take(&self, endpoint: EndpointId, bytes: usize) -> Option<Permit>;
 
-    /// Takes a permit for a test, which is sent at once even to a disabled endpoint. Returns `None` if the node is far over its
-    /// limits already.
+    /// Takes a permit for a test, which is sent at once even to a disabled endpoint. Returns `None` if no permit is free, if
+    /// the queue is full and has its extra manual deliveries, or if another node sends for the endpoint.
     fn take_for_test(&self, endpoint: EndpointId, bytes: usize) -> Option<Permit>;
 
     /// The endpoint's settings or state changed, or it was deleted. Updates its queue; the new state is applied to waiting
@@ -102,7 +101,7 @@ impl Drop for Permit {
 
 impl std::fmt::Debug for Permit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Hand")
+        f.write_str("Permit")
     }
 }
 
@@ -124,7 +123,8 @@ pub trait CommitListener: Send + Sync {
     fn deliveries_leased(&self, leased: Vec<LeasedDelivery>);
     /// A delivery of this endpoint waits in the store until `due`. Only a hint: the store is authoritative.
     fn delivery_waiting(&self, endpoint: EndpointId, due: Timestamp);
-    /// A manually requested delivery of this endpoint waits in the store until `due`. Default: same as `waiting`.
+    /// A manually requested delivery of this endpoint waits in the store until `due`. Default: the same as
+    /// `delivery_waiting`.
     fn manual_waiting(&self, endpoint: EndpointId, due: Timestamp) {
         self.delivery_waiting(endpoint, due);
     }
@@ -143,6 +143,4 @@ pub trait CommitListener: Send + Sync {
     fn is_queue_remote(&self, _: EndpointId) -> bool {
         false
     }
-    /// A live update for subscribers that no other call implies. No action is needed.
-    fn live_update(&self, _: LiveUpdate) {}
 }

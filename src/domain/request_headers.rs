@@ -6,7 +6,7 @@ use super::{
     body::EventParts,
     contract::{Contract, Segment, SignatureEncoding, Template, Variable},
     id::{AttemptId, DeliveryId},
-    signer::{Signer, SigningError, SigningKey},
+    signing_keys::{SigningError, SigningKey, SigningKeys},
     time::Timestamp,
 };
 use aws_lc_rs::hmac;
@@ -35,7 +35,7 @@ pub type Header = (Cow<'static, str>, String);
 /// Renders every header of the contract. Fails if no secret of the endpoint is valid at the attempt's start.
 pub fn render_headers(
     contract: &Contract,
-    signer: &Signer,
+    signing_keys: &SigningKeys,
     request: &RequestParts,
 ) -> Result<Vec<Header>, SigningError> {
     let values = TemplateValues::new(contract, request);
@@ -45,20 +45,20 @@ pub fn render_headers(
     for (name, template) in &contract.headers {
         headers.push((Cow::Owned(name.clone()), values.fill(template, "")));
     }
-    let signatures = sign(contract, signer, request, &values)?;
+    let signatures = sign(contract, signing_keys, request, &values)?;
     headers.push((Cow::Owned(contract.signature.header.clone()), signatures));
     Ok(headers)
 }
 
 fn sign(
     contract: &Contract,
-    signer: &Signer,
+    signing_keys: &SigningKeys,
     request: &RequestParts,
     values: &TemplateValues,
 ) -> Result<String, SigningError> {
     let rule = &contract.signature;
     let mut header = String::new();
-    for key in signer.keys_at(request.now) {
+    for key in signing_keys.keys_at(request.now) {
         let (template, signature) = match key {
             SigningKey::Hmac(key) => {
                 let mut context = hmac::Context::with_key(key);

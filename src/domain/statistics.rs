@@ -36,7 +36,7 @@ pub struct Counters {
     pub expired: u64,
     /// The total duration of all attempts.
     pub total_us: u64,
-    /// The number of attempts by duration: the buckets of `tally`, in microseconds.
+    /// The number of attempts by duration: the buckets of `metrics`, in microseconds.
     pub latency: BTreeMap<u8, u64>,
     /// The number of attempts by result.
     pub result_counts: BTreeMap<ResultCode, u64>,
@@ -255,12 +255,12 @@ impl StatBatch {
 
     pub fn rows(&self) -> impl Iterator<Item = StatRow<'_>> {
         self.0.iter().flat_map(|((app, endpoint, minute), by_type)| {
-            by_type.iter().map(|(event_type, sums)| StatRow {
+            by_type.iter().map(|(event_type, counters)| StatRow {
                 app: *app,
                 endpoint: *endpoint,
                 minute: *minute,
                 event_type,
-                counters: sums,
+                counters,
             })
         })
     }
@@ -304,29 +304,29 @@ mod tests {
 
     #[test]
     fn failures_are_listed_with_the_most_common_first() {
-        let mut sums = Counters::default();
+        let mut counters = Counters::default();
         for (class, status) in [
             (OutcomeClass::Ok, 200),
             (OutcomeClass::Http, 503),
             (OutcomeClass::Http, 500),
             (OutcomeClass::Http, 503),
         ] {
-            sums.add_attempt(&Outcome { status: Some(status), ..Outcome::failed(class, "") }, NOW);
+            counters.add_attempt(&Outcome { status: Some(status), ..Outcome::failed(class, "") }, NOW);
         }
-        let told: Vec<_> =
-            sums.failures().into_iter().map(|(ending, count)| (ending.name(), count)).collect();
-        assert_eq!(told, [("503".to_owned(), 2), ("500".to_owned(), 1)]);
+        let counted: Vec<_> =
+            counters.failures().into_iter().map(|(ending, count)| (ending.name(), count)).collect();
+        assert_eq!(counted, [("503".to_owned(), 2), ("500".to_owned(), 1)]);
     }
 
     #[test]
     fn every_end_except_cancellation_is_counted_and_dead_ones_by_cause() {
-        let mut sums = Counters::default();
+        let mut counters = Counters::default();
         for state in DeliveryState::ALL {
-            sums.add_end(state, true);
-            sums.add_end(state, false);
+            counters.add_end(state, true);
+            counters.add_end(state, false);
         }
-        assert_eq!((sums.delivered, sums.dead, sums.expired), (2, 2, 2));
-        assert_eq!((sums.dead_by_receiver(), sums.counted_ends()), (1, 3));
+        assert_eq!((counters.delivered, counters.dead, counters.expired), (2, 2, 2));
+        assert_eq!((counters.dead_by_receiver(), counters.counted_ends()), (1, 3));
     }
 
     #[test]
@@ -374,15 +374,15 @@ mod tests {
 
         #[test]
         fn a_percentile_is_never_further_off_than_its_bucket(took in prop::collection::vec(1_u32..100_000_000, 1..80)) {
-            let mut sums = Counters::default();
+            let mut counters = Counters::default();
             for us in &took {
-                sums.add_attempt(&took_so_long(true, *us), NOW);
+                counters.add_attempt(&took_so_long(true, *us), NOW);
             }
             let mut sorted = took;
             sorted.sort_unstable();
             for percent in [50, 90, 99, 100] {
                 let exact = f64::from(sorted[(sorted.len() * percent).div_ceil(100) - 1]);
-                let said = sums.percentile(percent as u64).unwrap().as_micros() as f64;
+                let said = counters.percentile(percent as u64).unwrap().as_micros() as f64;
                 prop_assert!(said <= exact * 2.0 && said * 2.0 >= exact, "{said} for {exact}");
             }
         }

@@ -38,30 +38,30 @@ impl SubscriberIndex {
         }
         let index = self.index.get_or_init(|| TypeIndex::of(&self.endpoints));
         let is_operational = event_type.starts_with(OPERATIONAL_PREFIX);
-        let mut places = if is_operational { Vec::new() } else { index.every_type.clone() };
-        places.extend(index.exact.get(event_type).into_iter().flatten());
+        let mut positions = if is_operational { Vec::new() } else { index.every_type.clone() };
+        positions.extend(index.exact.get(event_type).into_iter().flatten());
         for (dot, _) in event_type.match_indices('.') {
-            places.extend(index.prefixes.get(&event_type[..=dot]).into_iter().flatten());
+            positions.extend(index.prefixes.get(&event_type[..=dot]).into_iter().flatten());
         }
-        places.sort_unstable();
-        places.dedup();
-        places.into_iter().filter_map(|place| self.endpoints.get(place as usize)).collect()
+        positions.sort_unstable();
+        positions.dedup();
+        positions.into_iter().filter_map(|position| self.endpoints.get(position as usize)).collect()
     }
 }
 
 impl TypeIndex {
     fn of(endpoints: &[Arc<Endpoint>]) -> Self {
         let mut index = Self::default();
-        for (place, endpoint) in (0..).zip(endpoints) {
+        for (position, endpoint) in (0..).zip(endpoints) {
             let patterns = &endpoint.patterns;
             if patterns.matches_every_type() {
-                index.every_type.push(place);
+                index.every_type.push(position);
             }
             for exact in patterns.exact() {
-                index.exact.entry(exact.clone()).or_default().push(place);
+                index.exact.entry(exact.clone()).or_default().push(position);
             }
             for prefix in patterns.prefixes() {
-                index.prefixes.entry(prefix.clone()).or_default().push(place);
+                index.prefixes.entry(prefix.clone()).or_default().push(position);
             }
         }
         index
@@ -103,8 +103,8 @@ mod tests {
                 .collect();
             let expected: Vec<_> =
                 endpoints.iter().filter(|e| e.patterns.matches(event_type)).map(|e| e.id()).collect();
-            let roster = SubscriberIndex::new(endpoints);
-            let found: Vec<_> = roster.matching(event_type).iter().map(|e| e.id()).collect();
+            let subscribers = SubscriberIndex::new(endpoints);
+            let found: Vec<_> = subscribers.matching(event_type).iter().map(|e| e.id()).collect();
             prop_assert_eq!(found, expected);
         }
     }

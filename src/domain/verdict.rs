@@ -86,21 +86,21 @@ pub fn classify(outcome: &mut Outcome, contract: &Contract) {
     }
 }
 
-/// Decides the next step. Waits count from `ended_at`; `dice` is uniform in [0, 1).
+/// Decides the next step. Waits count from `ended_at`; `random` is uniform in [0, 1).
 pub fn decide(
     outcome: &Outcome,
-    standing: &RetryContext,
+    retry_context: &RetryContext,
     contract: &Contract,
     ended_at: Timestamp,
-    dice: f64,
+    random: f64,
 ) -> Verdict {
     let refused =
-        |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: switch_off };
-    let again = |due| or_expiry(standing, ended_at, due, Verdict::RetryUncounted { due });
+        |disable| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: disable };
+    let again = |due| or_expiry(retry_context, ended_at, due, Verdict::RetryUncounted { due });
     // Strict contracts keep their times, even in a local outage.
-    let is_waited_out = standing.is_local_outage && contract.pacing == Pacing::Adaptive;
+    let is_waited_out = retry_context.is_local_outage && contract.pacing == Pacing::Adaptive;
     let wait_out = || {
-        let wait = LOCAL_FAILURE_WAIT.saturating_mul(1 << standing.unnumbered.min(10));
+        let wait = LOCAL_FAILURE_WAIT.saturating_mul(1 << retry_context.unnumbered.min(10));
         again(ended_at.plus(wait.min(LOCAL_FAILURE_WAIT_MAX)))
     };
     match outcome.class {
@@ -112,9 +112,13 @@ pub fn decide(
                 ResponseMeaning::Success => Verdict::Delivered,
                 ResponseMeaning::Never => refused(false),
                 ResponseMeaning::DisableEndpoint => refused(true),
-                ResponseMeaning::Retry => {
-                    retry(standing, contract, ended_at, dice, requested_wait(outcome, contract, ended_at))
-                }
+                ResponseMeaning::Retry => retry(
+                    retry_context,
+                    contract,
+                    ended_at,
+                    random,
+                    requested_wait(outcome, contract, ended_at),
+                ),
             }
         }
         OutcomeClass::Timeout | OutcomeClass::Dns | OutcomeClass::Connect | OutcomeClass::Tls
@@ -126,32 +130,32 @@ pub fn decide(
         | OutcomeClass::Dns
         | OutcomeClass::Connect
         | OutcomeClass::Tls
-        | OutcomeClass::AddressRefused => retry(standing, contract, ended_at, dice, Duration::ZERO),
+        | OutcomeClass::AddressRefused => retry(retry_context, contract, ended_at, random, Duration::ZERO),
     }
 }
 
 fn retry(
-    standing: &RetryContext,
+    retry_context: &RetryContext,
     contract: &Contract,
     ended_at: Timestamp,
-    dice: f64,
+    random: f64,
     wait_min: Duration,
 ) -> Verdict {
-    let (wait, then) = match backoff::delay_after(&contract.retry, standing.retry_index, dice) {
+    let (wait, then) = match backoff::delay_after(&contract.retry, retry_context.retry_index, random) {
         Some(wait) => (wait.max(wait_min), DueAction::Attempt),
         None => match contract.retry.final_wait {
-            Some(wait) if standing.is_local_outage => (wait, DueAction::ExhaustUncounted),
+            Some(wait) if retry_context.is_local_outage => (wait, DueAction::ExhaustUncounted),
             Some(wait) => (wait, DueAction::Exhaust),
             None => return Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false },
         },
     };
     let due = ended_at.plus(wait);
-    or_expiry(standing, ended_at, due, Verdict::Retry { due, then })
+    or_expiry(retry_context, ended_at, due, Verdict::Retry { due, then })
 }
 
 /// Returns the verdict, or expiry if the delivery gives up before it is due.
-fn or_expiry(standing: &RetryContext, ended_at: Timestamp, due: Timestamp, verdict: Verdict) -> Verdict {
-    match standing.give_up_at {
+fn or_expiry(retry_context: &RetryContext, ended_at: Timestamp, due: Timestamp, verdict: Verdict) -> Verdict {
+    match retry_context.give_up_at {
         Some(give_up_at) if give_up_at < due => {
             Verdict::Retry { due: give_up_at.max(ended_at), then: DueAction::Expire }
         }
@@ -162,8 +166,8 @@ fn or_expiry(standing: &RetryContext, ended_at: Timestamp, due: Timestamp, verdi
 /// Returns the wait that the receiver requests, as far as the contract allows; it can only lengthen a wait.
 pub(super) fn requested_wait(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Duration {
     let honoured = contract.retry.retry_after == RetryAfter::Honour && contract.pacing == Pacing::Adaptive;
-    let asked = outcome.retry_after.as_deref().filter(|_| honoured);
-    asked
+    let requested = outcome.retry_after.as_deref().filter(|_| honoured);
+    requested
         .and_then(|text| retry_after::parse(text, ended_at))
         .map_or(Duration::ZERO, |wait| wait.min(contract.retry.longest_wait()))
 }

@@ -1,6 +1,6 @@
 //! Verifies a request that a receiver got under a contract, and explains failures.
 //!
-//! `verify` decides, by the contract's own templates. `clues` guesses the cause afterwards: it searches for the fewest
+//! `verify` decides, by the contract's own templates. `diagnose` finds a likely cause afterwards: it searches for the fewest
 //! differences that make the signature right. Messages never contain a secret.
 
 mod body_variants;

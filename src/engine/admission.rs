@@ -126,28 +126,28 @@ impl EndpointQueue {
     /// it. Returns what changed, and when the scheduler has to refill if that changed.
     pub(super) fn finish_request(
         &self,
-        leave: &AdmissionTicket,
+        ticket: &AdmissionTicket,
         report: Option<SendResult>,
         now: Timestamp,
     ) -> (CircuitTransition, Option<Timestamp>) {
         let mut state = self.lock();
         state.in_flight = state.in_flight.saturating_sub(1);
-        if leave.took_tokens && !leave.was_sent.load(Relaxed) {
+        if ticket.took_tokens && !ticket.was_sent.load(Relaxed) {
             state.tokens.put_back();
         }
         // An answer from another URL says nothing about this one.
-        if !state.settings.is_adaptive || leave.url != state.settings.url {
+        if !state.settings.is_adaptive || ticket.url != state.settings.url {
             return (CircuitTransition::Unchanged, None);
         }
-        let change = state.update_circuit(leave, report, now);
+        let change = state.update_circuit(ticket, report, now);
         let has_changed = change != CircuitTransition::Unchanged || state.circuit.blocks_sending();
         (change, if has_changed { state.next_refill_at() } else { None })
     }
 
     /// Releases the concurrency slot, if it holds one.
-    pub(super) fn release_slot(&self, leave: &AdmissionTicket, now: Timestamp) -> WokenQueues {
-        if leave.holds_slot {
-            self.limiter().release_slot(self.app, leave.was_sent.load(Relaxed), now)
+    pub(super) fn release_slot(&self, ticket: &AdmissionTicket, now: Timestamp) -> WokenQueues {
+        if ticket.holds_slot {
+            self.limiter().release_slot(self.app, ticket.was_sent.load(Relaxed), now)
         } else {
             WokenQueues::default()
         }
@@ -162,21 +162,21 @@ impl EndpointQueue {
     }
 
     /// Marks the request as sent now, which may be later than its tokens were taken.
-    pub(super) fn mark_sent(&self, leave: &AdmissionTicket, now: Timestamp) {
-        if !leave.took_tokens || leave.was_sent.swap(true, Relaxed) {
+    pub(super) fn mark_sent(&self, ticket: &AdmissionTicket, now: Timestamp) {
+        if !ticket.took_tokens || ticket.was_sent.swap(true, Relaxed) {
             return;
         }
         let mut state = self.lock();
         let rate = state.settings.rate;
         state.tokens.spend(rate, now);
-        if leave.holds_slot {
+        if ticket.holds_slot {
             self.limiter().spend_tokens(self.app, now);
         }
     }
 
     /// Whether another request may be sent at once in place of one that did not arrive; takes the tokens for it if so.
-    pub(super) fn may_repeat(&self, leave: &AdmissionTicket, now: Timestamp) -> bool {
-        if !leave.took_tokens {
+    pub(super) fn may_repeat(&self, ticket: &AdmissionTicket, now: Timestamp) -> bool {
+        if !ticket.took_tokens {
             return true;
         }
         let mut state = self.lock();
@@ -184,7 +184,7 @@ impl EndpointQueue {
         if rate.is_some_and(|rate| state.tokens.check(rate, now).is_err()) {
             return false;
         }
-        let may = !leave.holds_slot || self.limiter().may_repeat(self.app, now);
+        let may = !ticket.holds_slot || self.limiter().may_repeat(self.app, now);
         if may {
             state.tokens.reserve();
             state.tokens.spend(rate, now);
@@ -239,13 +239,13 @@ impl EndpointQueue {
         if state.settings.is_disabled || !(is_due || is_queued) {
             return None;
         }
-        let spared = state.circuit.delay_reason(now).filter(|_| !delivery.is_manual);
-        let starved =
+        let throttled = state.circuit.delay_reason(now).filter(|_| !delivery.is_manual);
+        let rate_limited =
             state.settings.rate.filter(|_| state.rate_limited_since.is_some()).map(DelayReason::Rate);
         let at_gates = state.settings.is_limited && self.limiter().is_waiting(self.app, self.endpoint);
         let is_full = state.in_flight >= state.concurrency();
-        spared
-            .or(starved)
+        throttled
+            .or(rate_limited)
             .or(at_gates.then_some(DelayReason::AppOrNodeLimit))
             .or(is_full.then_some(DelayReason::EndpointLimit))
     }
@@ -259,29 +259,29 @@ impl EndpointQueueState {
     /// Updates the circuit breaker by what a request says about the endpoint.
     fn update_circuit(
         &mut self,
-        leave: &AdmissionTicket,
+        ticket: &AdmissionTicket,
         report: Option<SendResult>,
         now: Timestamp,
     ) -> CircuitTransition {
         let said = report.filter(|report| report.class.is_numbered());
         // A failed test says nothing, unless it was the probe.
         let counts =
-            |report: &SendResult| report.class == OutcomeClass::Ok || leave.is_probe || !leave.is_test;
+            |report: &SendResult| report.class == OutcomeClass::Ok || ticket.is_probe || !ticket.is_test;
         let Some(report) = said.filter(counts) else {
             // After a lost connection the next probe may be sent at once; a local error, or what kept it from being sent, is
             // not over so soon.
             match report.map(|report| report.class) {
-                _ if !leave.is_probe => {}
+                _ if !ticket.is_probe => {}
                 None | Some(OutcomeClass::Local) => self.circuit.delay_probe(now),
                 Some(_) => self.circuit.drop_probe(),
             }
             return CircuitTransition::Unchanged;
         };
-        let SendResult { started_at, ended_at, requested_pause: asked, class } = report;
-        let (delivery, is_probe, order) = (leave.delivery, leave.is_probe, self.settings.order);
+        let SendResult { started_at, ended_at, requested_pause: requested, class } = report;
+        let (delivery, is_probe, order) = (ticket.delivery, ticket.is_probe, self.settings.order);
         let ended = AttemptResult { delivery, started_at, ended_at, is_probe, order };
         if class != OutcomeClass::Ok {
-            return self.circuit.failed(&ended, asked);
+            return self.circuit.failed(&ended, requested);
         }
         if self.circuit.is_fully_closed() {
             return CircuitTransition::Unchanged;
@@ -310,9 +310,9 @@ impl EndpointQueueState {
     }
 
     fn pop_outgoing(&mut self, is_probe: bool, holds_slot: bool, now: Timestamp) -> Option<Admitted> {
-        let by_hand = self.ready.pop_manual();
-        let is_by_hand = by_hand.is_some();
-        let carried = by_hand.or_else(|| self.ready.pop())?;
+        let manual = self.ready.pop_manual();
+        let is_by_hand = manual.is_some();
+        let leased = manual.or_else(|| self.ready.pop())?;
         let is_limited = holds_slot || self.settings.rate.is_some();
         if is_limited {
             self.tokens.reserve();
@@ -320,7 +320,7 @@ impl EndpointQueueState {
         if is_probe {
             self.circuit.send_probe();
         }
-        let note = self.note(&carried, is_by_hand, is_probe, now);
+        let note = self.note(&leased, is_by_hand, is_probe, now);
         if self.ready.is_empty() {
             self.rate_limited_since = None;
         }
@@ -328,9 +328,9 @@ impl EndpointQueueState {
             self.end_backlog();
         }
         self.in_flight += 1;
-        let (delivery, url, is_test) = (carried.delivery.id, self.settings.url, is_test(&carried));
+        let (delivery, url, is_test) = (leased.delivery.id, self.settings.url, is_test(&leased));
         let (has_gone_out, is_exclusive) = (AtomicBool::new(false), self.settings.is_exclusive);
-        let leave = AdmissionTicket {
+        let ticket = AdmissionTicket {
             delivery,
             url,
             is_test,
@@ -340,32 +340,33 @@ impl EndpointQueueState {
             is_exclusive,
             was_sent: has_gone_out,
         };
-        Some((OutgoingDelivery { leased: carried, note }, leave))
+        Some((OutgoingDelivery { leased, note }, ticket))
     }
 
     /// Returns the history note on why it is sent when it is: none on the happy path.
     fn note(
         &self,
-        carried: &LeasedDelivery,
+        leased: &LeasedDelivery,
         is_by_hand: bool,
         is_probe: bool,
         now: Timestamp,
     ) -> Option<String> {
-        let LeasedDelivery { delivery, due, .. } = carried;
+        let LeasedDelivery { delivery, due, .. } = leased;
         let is_scheduled = delivery.retry_index > 0 && delivery.saved_state.is_none();
         let is_early = is_scheduled && *due == made_at(delivery.id.as_i64());
-        let spared = match (is_probe, is_early, is_by_hand) {
+        let throttled = match (is_probe, is_early, is_by_hand) {
             (true, ..) => Some(self.circuit.probe_note(delivery.is_early_probe())),
             _ if delivery.is_early_probe() => Some(UNNEEDED_PROBE_NOTE.to_owned()),
             (_, true, _) => Some("tried early: the endpoint answers again".to_owned()),
             (.., true) => None,
             _ => self.circuit.wait_note(*due),
         };
-        let starved = self.settings.rate.zip(self.rate_limited_since);
-        let starved = starved.and_then(|(rate, since)| rate_note(now.since((*due).max(since)), rate));
-        match (spared, starved) {
-            (Some(spared), Some(starved)) => Some(format!("{spared}; {starved}")),
-            (spared, starved) => spared.or(starved),
+        let rate_limited = self.settings.rate.zip(self.rate_limited_since);
+        let rate_limited =
+            rate_limited.and_then(|(rate, since)| rate_note(now.since((*due).max(since)), rate));
+        match (throttled, rate_limited) {
+            (Some(throttled), Some(rate_limited)) => Some(format!("{throttled}; {rate_limited}")),
+            (throttled, rate_limited) => throttled.or(rate_limited),
         }
     }
 }

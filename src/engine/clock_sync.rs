@@ -4,7 +4,7 @@
 use crate::{
     domain::{node_lease::NodeLease, outage_detector::OutageDetector},
     runtime::Clock,
-    store::{ClusterStore, StoreError},
+    store::{Store, StoreError},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 const CLOCK_SYNC_EVERY: Duration = Duration::from_secs(5);
 
 pub(super) struct ClockSync {
-    pub(super) cluster_store: Arc<dyn ClusterStore>,
+    pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) outage_detector: Arc<OutageDetector>,
     pub(super) node_state: Arc<NodeLease>,
@@ -34,7 +34,7 @@ impl ClockSync {
 
     async fn step(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let all = self.cluster_store.sync_outage_clock(self.outage_detector.report(now), now).await?;
+        let all = self.store.sync_outage_clock(self.outage_detector.report(now), now).await?;
         self.outage_detector.apply_report(all, self.clock.now());
         Ok(())
     }

@@ -41,61 +41,61 @@ impl Permits for EndpointQueues {
 
     fn app_changed(&self, app: AppId) {
         self.update_app_limit(app);
-        for lane in self.all().into_iter().filter(|lane| lane.app == app) {
-            self.adopt_settings(&lane);
+        for queue in self.all().into_iter().filter(|queue| queue.app == app) {
+            self.adopt_settings(&queue);
         }
     }
 
     fn delay_reason(&self, delivery: &Delivery, now: Timestamp) -> Option<DelayReason> {
-        let lanes = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner);
-        let lane = lanes.get(&delivery.endpoint).cloned()?;
-        drop(lanes);
-        lane.delay_reason(delivery, now)
+        let queues = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner);
+        let queue = queues.get(&delivery.endpoint).cloned()?;
+        drop(queues);
+        queue.delay_reason(delivery, now)
     }
 }
 
 impl CommitListener for EndpointQueues {
-    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
+    fn deliveries_leased(&self, leased: Vec<LeasedDelivery>) {
         let (mut last, epoch): (Option<Arc<EndpointQueue>>, i64) = (None, self.context.node_state.epoch());
         // Deliveries that were leased before this node joined again belong to another by now.
-        for carried in carried.into_iter().filter(|carried| carried.epoch == epoch) {
-            let endpoint = carried.delivery.endpoint;
-            let same = last.as_ref().is_some_and(|lane| lane.endpoint == endpoint);
-            if !same && let Some(lane) = last.replace(self.queue(endpoint)) {
-                let _ = self.ready.send(lane);
+        for leased in leased.into_iter().filter(|leased| leased.epoch == epoch) {
+            let endpoint = leased.delivery.endpoint;
+            let same = last.as_ref().is_some_and(|queue| queue.endpoint == endpoint);
+            if !same && let Some(queue) = last.replace(self.queue(endpoint)) {
+                let _ = self.ready.send(queue);
             }
-            if let Some(lane) = &last {
-                lane.enqueue(carried);
+            if let Some(queue) = &last {
+                queue.enqueue(leased);
             }
         }
-        if let Some(lane) = last {
-            let _ = self.ready.send(lane);
+        if let Some(queue) = last {
+            let _ = self.ready.send(queue);
         }
     }
 
     fn delivery_waiting(&self, endpoint: EndpointId, due: Timestamp) {
-        let Some(lane) = self.tracked_queue(endpoint) else { return };
-        if lane.is_off() {
+        let Some(queue) = self.tracked_queue(endpoint) else { return };
+        if queue.is_disabled() {
             // Published before the endpoint was disabled, stored after that was applied to what waited: apply it again.
             self.schedule_apply(endpoint);
         }
-        let Some(due) = lane.note_due(due) else { return };
-        let mut queue = self.due();
-        let is_first = queue.first().is_none_or(|(first, _)| due < *first);
-        queue.insert((due, endpoint));
-        drop(queue);
+        let Some(due) = queue.note_due(due) else { return };
+        let mut by_due = self.due();
+        let is_first = by_due.first().is_none_or(|(first, _)| due < *first);
+        by_due.insert((due, endpoint));
+        drop(by_due);
         if is_first {
             self.refills.notify_one();
         }
     }
 
     fn manual_waiting(&self, endpoint: EndpointId, due: Timestamp) {
-        let Some(lane) = self.tracked_queue(endpoint) else { return };
-        if lane.is_off() {
+        let Some(queue) = self.tracked_queue(endpoint) else { return };
+        if queue.is_disabled() {
             self.schedule_apply(endpoint);
         }
-        if let Some(due) = lane.note_manual(due) {
-            self.put_due(&lane, due);
+        if let Some(due) = queue.note_manual(due) {
+            self.put_due(&queue, due);
             self.refills.notify_one();
         }
     }

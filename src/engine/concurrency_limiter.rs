@@ -100,11 +100,11 @@ pub(super) struct WokenQueues {
 }
 
 impl AppScope {
-    fn use_granted(&mut self, lane: EndpointId) -> bool {
-        let Some(given) = self.granted.get_mut(&lane) else { return false };
+    fn use_granted(&mut self, queue: EndpointId) -> bool {
+        let Some(given) = self.granted.get_mut(&queue) else { return false };
         *given -= 1;
         if *given == 0 {
-            self.granted.remove(&lane);
+            self.granted.remove(&queue);
         }
         true
     }
@@ -152,9 +152,9 @@ impl ConcurrencyLimiter {
 
     /// Whether the queue may send one request now, and which others may. If it may not, it waits until it is among those
     /// served.
-    pub(super) fn try_admit(&mut self, app: AppId, lane: EndpointId, now: Timestamp) -> (bool, WokenQueues) {
+    pub(super) fn try_admit(&mut self, app: AppId, queue: EndpointId, now: Timestamp) -> (bool, WokenQueues) {
         let own = self.apps.entry(app).or_default();
-        if own.use_granted(lane) {
+        if own.use_granted(queue) {
             return (true, WokenQueues::default());
         }
         let is_first = own.waiting.is_empty() && self.app_turns.is_empty();
@@ -163,16 +163,16 @@ impl ConcurrencyLimiter {
             self.node.take_slot();
             return (true, WokenQueues::default());
         }
-        if !own.waiting.contains(&lane) && !own.at_node.contains(&lane) {
-            own.waiting.push_back(lane);
+        if !own.waiting.contains(&queue) && !own.at_node.contains(&queue) {
+            own.waiting.push_back(queue);
             self.apps_waiting.insert(app);
         }
         let mut served = self.grant_free(Some(app), now);
-        let place = served.queues.iter().position(|served| *served == lane);
-        if let Some(place) = place {
-            served.queues.swap_remove(place);
+        let index = served.queues.iter().position(|served| *served == queue);
+        if let Some(index) = index {
+            served.queues.swap_remove(index);
         }
-        let may = place.is_some() && self.apps.get_mut(&app).is_some_and(|own| own.use_granted(lane));
+        let may = index.is_some() && self.apps.get_mut(&app).is_some_and(|own| own.use_granted(queue));
         (may, served)
     }
 
@@ -188,9 +188,9 @@ impl ConcurrencyLimiter {
     }
 
     /// Passes slots to others that the queue was granted and does not need.
-    pub(super) fn give_up_granted(&mut self, app: AppId, lane: EndpointId, now: Timestamp) -> WokenQueues {
+    pub(super) fn give_up_granted(&mut self, app: AppId, queue: EndpointId, now: Timestamp) -> WokenQueues {
         let Some(own) = self.apps.get_mut(&app) else { return WokenQueues::default() };
-        let Some(given) = own.granted.remove(&lane) else { return WokenQueues::default() };
+        let Some(given) = own.granted.remove(&queue) else { return WokenQueues::default() };
         for _ in 0..given {
             own.scope.release_slot(false);
             self.node.release_slot(false);
@@ -211,9 +211,9 @@ impl ConcurrencyLimiter {
     /// Whether an admitted request may be repeated at once; takes the tokens for it if so.
     pub(super) fn may_repeat(&mut self, app: AppId, now: Timestamp) -> bool {
         let own = self.apps.get_mut(&app).map(|own| &mut own.scope);
-        let mut gates: Vec<&mut LimitedScope> = own.into_iter().chain([&mut self.node]).collect();
-        let may = gates.iter_mut().all(|gate| gate.has_token(now));
-        for gate in gates.into_iter().filter(|_| may) {
+        let mut limiter: Vec<&mut LimitedScope> = own.into_iter().chain([&mut self.node]).collect();
+        let may = limiter.iter_mut().all(|gate| gate.has_token(now));
+        for gate in limiter.into_iter().filter(|_| may) {
             gate.tokens.reserve();
             gate.spend_token(now);
         }
@@ -221,13 +221,13 @@ impl ConcurrencyLimiter {
     }
 
     /// Whether the queue waits for a slot, or has one that it has not used.
-    pub(super) fn holds_or_awaits_slot(&self, app: AppId, lane: EndpointId) -> bool {
-        let has_place = self.apps.get(&app).is_some_and(|own| own.granted.contains_key(&lane));
-        has_place || self.is_waiting(app, lane)
+    pub(super) fn holds_or_awaits_slot(&self, app: AppId, queue: EndpointId) -> bool {
+        let has_place = self.apps.get(&app).is_some_and(|own| own.granted.contains_key(&queue));
+        has_place || self.is_waiting(app, queue)
     }
 
-    pub(super) fn is_waiting(&self, app: AppId, lane: EndpointId) -> bool {
-        self.apps.get(&app).is_some_and(|own| own.waiting.contains(&lane) || own.at_node.contains(&lane))
+    pub(super) fn is_waiting(&self, app: AppId, queue: EndpointId) -> bool {
+        self.apps.get(&app).is_some_and(|own| own.waiting.contains(&queue) || own.at_node.contains(&queue))
     }
 
     /// Grants free slots to waiting queues: of one app, or of all.
@@ -247,10 +247,10 @@ impl ConcurrencyLimiter {
             }
             self.app_turns.pop_front();
             let Some(own) = self.apps.get_mut(&app) else { continue };
-            let Some(lane) = own.at_node.pop_front() else { continue };
+            let Some(queue) = own.at_node.pop_front() else { continue };
             self.node.take_slot();
-            *own.granted.entry(lane).or_default() += 1;
-            served.queues.push(lane);
+            *own.granted.entry(queue).or_default() += 1;
+            served.queues.push(queue);
             if !own.at_node.is_empty() {
                 self.app_turns.push_back(app);
             }

@@ -25,7 +25,7 @@ use crate::{
     },
     outbound::{HttpSender, OutboundRequest},
     runtime::{Clock, Entropy},
-    store::DeliveryStore,
+    store::Store,
 };
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl From<RenderError> for NoOutcome {
 
 pub struct DeliveryWorker {
     pub config_cache: Arc<ConfigCache>,
-    pub delivery_store: Arc<dyn DeliveryStore>,
+    pub store: Store,
     pub http_sender: Arc<dyn HttpSender>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
@@ -63,62 +63,65 @@ impl DeliveryWorker {
     pub(super) async fn process(
         &self,
         sending: OutgoingDelivery,
-        lane: &EndpointQueue,
-        leave: &AdmissionTicket,
+        queue: &EndpointQueue,
+        ticket: &AdmissionTicket,
     ) -> Option<SendResult> {
-        let OutgoingDelivery { leased: carried, note } = sending;
-        let mut custody = LeaseGuard::new(carried, note, self.delivery_store.clone(), self.clock.clone());
+        let OutgoingDelivery { leased, note } = sending;
+        let mut lease_guard = LeaseGuard::new(leased, note, self.store.clone(), self.clock.clone());
         // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
-        let carried = custody.leased()?;
-        let endpoint = self.config_cache.endpoint(carried.delivery.endpoint)?;
-        if endpoint.record.disabled.is_some() && carried.event.event_type != TEST_EVENT_TYPE {
+        let leased = lease_guard.leased()?;
+        let endpoint = self.config_cache.endpoint(leased.delivery.endpoint)?;
+        if endpoint.record.disabled.is_some() && leased.event.event_type != TEST_EVENT_TYPE {
             return None;
         }
         let begun_at = self.clock.now();
-        let packed = self.prepare(carried, &endpoint).await;
+        let packed = self.prepare(leased, &endpoint).await;
         // No request starts unless its result can be recorded.
-        if !self.delivery_store.can_record() {
+        if !self.store.can_record() {
             return None;
         }
         let delivered = match packed {
-            Ok(parcel) => self.send_with_repeat(&mut custody, &parcel, lane, leave).await,
+            Ok(prepared) => self.send_with_repeat(&mut lease_guard, &prepared, queue, ticket).await,
             Err(fault) => Err(fault.into()),
         };
-        let report = self.send_result(&custody, &endpoint, matches!(delivered, Ok(true)));
+        let report = self.send_result(&lease_guard, &endpoint, matches!(delivered, Ok(true)));
         match delivered {
-            Ok(counts) => self.record_verdict(custody, &endpoint, counts),
-            Err(NoOutcome::NotRendered(fault)) => self.record_not_sent(custody, &endpoint, begun_at, fault),
+            Ok(counts) => self.record_verdict(lease_guard, &endpoint, counts),
+            Err(NoOutcome::NotRendered(fault)) => {
+                self.record_not_sent(lease_guard, &endpoint, begun_at, fault);
+            }
             Err(NoOutcome::Released) => return None,
         }
         report
     }
 
-    /// Returns how the last request ended. A failure that does not count against the endpoint is reported as `Class::Local`.
-    fn send_result(&self, custody: &LeaseGuard, endpoint: &Endpoint, counts: bool) -> Option<SendResult> {
-        let last = custody.attempts().last()?;
+    /// Returns how the last request ended. A failure that does not count against the endpoint is reported as
+    /// `OutcomeClass::Local`.
+    fn send_result(&self, lease_guard: &LeaseGuard, endpoint: &Endpoint, counts: bool) -> Option<SendResult> {
+        let last = lease_guard.attempts().last()?;
         let class = last.outcome.class;
         let class = if counts || !class.is_numbered() { class } else { OutcomeClass::Local };
         let ended_at = self.clock.now();
-        let asked = RequestedPause::from_outcome(&last.outcome, &endpoint.contract, ended_at);
-        Some(SendResult { class, started_at: last.started_at, ended_at, requested_pause: asked })
+        let requested = RequestedPause::from_outcome(&last.outcome, &endpoint.contract, ended_at);
+        Some(SendResult { class, started_at: last.started_at, ended_at, requested_pause: requested })
     }
 
     async fn prepare(
         &self,
-        carried: &LeasedDelivery,
+        leased: &LeasedDelivery,
         endpoint: &Arc<Endpoint>,
     ) -> Result<PreparedRequest, RenderError> {
-        let Some(entry) = self.config_cache.app_by_id(carried.delivery.app) else {
+        let Some(entry) = self.config_cache.app_by_id(leased.delivery.app) else {
             return Err(RenderError::no_payload("the app was deleted"));
         };
-        let payload = self.renderer.payload(&self.config_cache, &carried.event, endpoint).await?;
-        PreparedRequest::prepare(carried, &entry.app(), endpoint.clone(), payload)
+        let payload = self.renderer.payload(&self.config_cache, &leased.event, endpoint).await?;
+        PreparedRequest::prepare(leased, &entry.app(), endpoint.clone(), payload)
     }
 
     /// Records why no request was made: as an attempt in the history, which takes no number.
     fn record_not_sent(
         &self,
-        mut custody: LeaseGuard,
+        mut lease_guard: LeaseGuard,
         endpoint: &Endpoint,
         begun_at: Timestamp,
         fault: RenderError,
@@ -127,13 +130,13 @@ impl DeliveryWorker {
         let mut outcome = Outcome::failed(OutcomeClass::Local, fault.error);
         outcome.timings.total_us = now.since(begun_at).as_micros() as u32;
         self.metrics.count_attempt(OutcomeClass::Local);
-        custody.add_attempt(new_attempt(endpoint, begun_at, outcome));
+        lease_guard.add_attempt(new_attempt(endpoint, begun_at, outcome));
         match fault.dead_reason {
             Some(reason) => {
                 let verdict = Verdict::Dead { reason, disable_endpoint: false };
-                custody.record(verdict, None, None, now, &endpoint.contract);
+                lease_guard.record(verdict, None, None, now, &endpoint.contract);
             }
-            None => self.record_verdict(custody, endpoint, false),
+            None => self.record_verdict(lease_guard, endpoint, false),
         }
     }
 
@@ -144,30 +147,30 @@ impl DeliveryWorker {
     /// fresh connection.
     async fn send_with_repeat(
         &self,
-        custody: &mut LeaseGuard,
-        parcel: &PreparedRequest,
-        lane: &EndpointQueue,
-        leave: &AdmissionTicket,
+        lease_guard: &mut LeaseGuard,
+        prepared: &PreparedRequest,
+        queue: &EndpointQueue,
+        ticket: &AdmissionTicket,
     ) -> Result<bool, NoOutcome> {
         let had_bad_luck =
-            |carried: &LeasedDelivery| carried.delivery.history_len > carried.delivery.attempt_count;
-        let starts_fresh = leave.took_tokens() && custody.leased().is_some_and(had_bad_luck);
+            |leased: &LeasedDelivery| leased.delivery.history_len > leased.delivery.attempt_count;
+        let starts_fresh = ticket.took_tokens() && lease_guard.leased().is_some_and(had_bad_luck);
         let mut counts = false;
         for fresh in [starts_fresh, true] {
-            let Some(carried) = custody.leased() else { return Ok(false) };
+            let Some(leased) = lease_guard.leased() else { return Ok(false) };
             let started_at = self.clock.now();
-            let position = carried.delivery.history_len + 1 + custody.attempts().len() as u32;
-            let request = parcel.request(carried, position, started_at, fresh)?;
-            lane.mark_sent(leave, started_at);
-            custody.mark_sent(started_at);
-            let mut outcome = self.send(request, custody, lane, leave).await?;
-            verdict::classify(&mut outcome, &parcel.endpoint.contract);
+            let position = leased.delivery.history_len + 1 + lease_guard.attempts().len() as u32;
+            let request = prepared.request(leased, position, started_at, fresh)?;
+            queue.mark_sent(ticket, started_at);
+            lease_guard.mark_sent(started_at);
+            let mut outcome = self.send(request, lease_guard, queue, ticket).await?;
+            verdict::classify(&mut outcome, &prepared.endpoint.contract);
             self.metrics.count_attempt(outcome.class);
-            let Endpoint { record, target, .. } = &*parcel.endpoint;
+            let Endpoint { record, target, .. } = &*prepared.endpoint;
             counts = self.outage_detector.record(record.app, target.host(), &outcome, self.clock.now());
             let is_stale = outcome.class == OutcomeClass::StaleConnection;
-            custody.add_attempt(new_attempt(&parcel.endpoint, started_at, outcome));
-            let may_repeat = || self.delivery_store.can_record() && lane.may_repeat(leave, self.clock.now());
+            lease_guard.add_attempt(new_attempt(&prepared.endpoint, started_at, outcome));
+            let may_repeat = || self.store.can_record() && queue.may_repeat(ticket, self.clock.now());
             if !is_stale || fresh || !may_repeat() {
                 break;
             }
@@ -180,31 +183,31 @@ impl DeliveryWorker {
     async fn send(
         &self,
         request: OutboundRequest,
-        custody: &mut LeaseGuard,
-        lane: &EndpointQueue,
-        leave: &AdmissionTicket,
+        lease_guard: &mut LeaseGuard,
+        queue: &EndpointQueue,
+        ticket: &AdmissionTicket,
     ) -> Result<Outcome, NoOutcome> {
-        let (around, posting) = (&lane.context, self.http_sender.post(request));
-        let posted = if around.node_state.is_single_node() {
+        let (context, posting) = (&queue.context, self.http_sender.post(request));
+        let posted = if context.node_state.is_single_node() {
             posting.await
         } else {
             // Subscribed before the epoch is read: joining again changes the epoch first.
-            let (cut, abandoned) = (around.exclusive_cut.notified(), around.abandoned.notified());
-            if custody.leased().is_none_or(|carried| carried.epoch != around.node_state.epoch()) {
-                custody.mark_not_sent();
+            let (cut, abandoned) = (context.exclusive_cut.notified(), context.abandoned.notified());
+            if lease_guard.leased().is_none_or(|leased| leased.epoch != context.node_state.epoch()) {
+                lease_guard.mark_not_sent();
                 return Err(NoOutcome::Released);
             }
             tokio::select! {
                 biased;
-                () = cut, if leave.is_exclusive() => return Err(NoOutcome::Released),
+                () = cut, if ticket.is_exclusive() => return Err(NoOutcome::Released),
                 () = abandoned => return Err(NoOutcome::Released),
                 posted = posting => posted,
             }
         };
         posted.map_err(|_| {
             // The delivery waits in the store, and its queue until the gate is open again.
-            lane.context.permit_pool.close_send_gate();
-            custody.mark_not_sent();
+            queue.context.permit_pool.close_send_gate();
+            lease_guard.mark_not_sent();
             NoOutcome::Released
         })
     }
@@ -221,20 +224,23 @@ impl DeliveryWorker {
         (current.record.settings.url == endpoint.record.settings.url).then_some(paused)
     }
 
-    fn record_verdict(&self, mut custody: LeaseGuard, endpoint: &Endpoint, counts: bool) {
-        let (Some(carried), Some(last)) = (custody.leased(), custody.attempts().last()) else { return };
+    fn record_verdict(&self, mut lease_guard: LeaseGuard, endpoint: &Endpoint, counts: bool) {
+        let (Some(leased), Some(last)) = (lease_guard.leased(), lease_guard.attempts().last()) else {
+            return;
+        };
         let ended_at = self.clock.now();
-        let delivery = &carried.delivery;
-        let standing = RetryContext {
+        let delivery = &leased.delivery;
+        let retry_context = RetryContext {
             retry_index: delivery.retry_index,
             give_up_at: delivery.give_up_at,
-            unnumbered: delivery.history_len - delivery.attempt_count + custody.attempts().len() as u32 - 1,
+            unnumbered: delivery.history_len - delivery.attempt_count + lease_guard.attempts().len() as u32
+                - 1,
             is_local_outage: !counts && last.outcome.class.is_numbered(),
         };
         let contract: &Contract = &endpoint.contract;
         let verdict =
-            verdict::decide(&last.outcome, &standing, contract, ended_at, self.entropy.unit_float());
-        let event = &carried.event;
+            verdict::decide(&last.outcome, &retry_context, contract, ended_at, self.entropy.unit_float());
+        let event = &leased.event;
         if verdict == Verdict::Delivered {
             let wanted_at = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
             self.metrics.observe_delivered(ended_at.since(wanted_at).as_millis() as u64);
@@ -248,16 +254,16 @@ impl DeliveryWorker {
             waiting: contract.off.waiting,
             by: Some(DisabledBy::Receiver),
         });
-        let sighting = (counts && !is_test).then(|| HealthSample {
+        let health_sample = (counts && !is_test).then(|| HealthSample {
             adjusted_time: self.outage_detector.adjusted_time(ended_at),
             paused: self.requested_pause(&last.outcome, endpoint, ended_at),
         });
-        if standing.is_local_outage {
-            custody.append_note(match verdict {
+        if retry_context.is_local_outage {
+            lease_guard.append_note(match verdict {
                 Verdict::RetryUncounted { .. } => OUTAGE_RETRY_NOTE,
                 _ => OUTAGE_NOTE,
             });
         }
-        custody.record(verdict, off, sighting, ended_at, &endpoint.contract);
+        lease_guard.record(verdict, off, health_sample, ended_at, &endpoint.contract);
     }
 }

@@ -1,7 +1,7 @@
 //! An endpoint queue: everything that is due for one endpoint. A bounded queue in memory, and what waits behind it in the
 //! store.
 //!
-//! This file takes permits and decides when the scheduler refills; `sending` decides what is sent.
+//! This file takes permits and decides when the scheduler refills; `admission` decides what is sent.
 
 use super::{
     concurrency_limiter::ConcurrencyLimiter,
@@ -95,10 +95,10 @@ impl EndpointQueue {
         (app, share): (AppId, Arc<AppPermits>),
         settings: EndpointQueueSettings,
         tokens: TokenBucket,
-        around: Arc<QueueContext>,
+        context: Arc<QueueContext>,
     ) -> Self {
         let state = Mutex::new(EndpointQueueState::new(settings, tokens));
-        Self { endpoint, app, context: around, share, state }
+        Self { endpoint, app, context, share, state }
     }
 
     /// Takes a permit for a new delivery. While a backlog drains, only the share for fresh ones is available; none while the
@@ -112,9 +112,9 @@ impl EndpointQueue {
             let room = state.capacity();
             return self.take_permit_within(&mut state, room, bytes);
         }
-        let hand = self.take_fresh_permit(&mut state, bytes);
-        state.has_fresh_waiting |= hand.is_none();
-        hand
+        let permit = self.take_fresh_permit(&mut state, bytes);
+        state.has_fresh_waiting |= permit.is_none();
+        permit
     }
 
     /// Takes a permit for a test: also while the endpoint is disabled or throttled, and a few beyond the capacity.
@@ -164,11 +164,11 @@ impl EndpointQueue {
     fn take_refill_permits(self: &Arc<Self>, state: &mut EndpointQueueState, most: usize) -> RefillPermits {
         let mut asking = RefillPermits { backlog_until: state.backlog_until, ..RefillPermits::default() };
         // Otherwise manual deliveries are found with the rest.
-        let is_asked =
+        let is_manual =
             state.has_manual_waiting && (state.backlog_until.is_some() || state.circuit.blocks_sending());
-        if is_asked {
-            let hands = std::iter::from_fn(|| self.take_manual_permit(state, 0));
-            asking.manual = hands.take(MANUAL_EXTRA_MAX).collect();
+        if is_manual {
+            let permits = std::iter::from_fn(|| self.take_manual_permit(state, 0));
+            asking.manual = permits.take(MANUAL_EXTRA_MAX).collect();
         }
         let is_split = state.backlog_until.is_some() && most > 1;
         let room = state.capacity();
@@ -215,10 +215,10 @@ impl EndpointQueue {
         Some(Permit::for_epoch(self.context.node_state.epoch(), Arc::new(FreshPermits(self.clone())), bytes))
     }
 
-    pub(super) fn enqueue(&self, carried: LeasedDelivery) {
+    pub(super) fn enqueue(&self, leased: LeasedDelivery) {
         let mut state = self.lock();
         let backlog_until = state.backlog_until;
-        state.ready.push(carried, backlog_until);
+        state.ready.push(leased, backlog_until);
     }
 
     /// Takes everything that no delivery worker has taken yet.
@@ -251,18 +251,18 @@ impl EndpointQueue {
     }
 
     /// Adopts the result of a refill, together with what was noted meanwhile. Returns when to refill again.
-    pub(super) fn finish_refill(&self, brought: RefillOutcome, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn finish_refill(&self, outcome: RefillOutcome, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
-        if !brought.has_none {
+        if !outcome.has_none {
             state.has_none_to_probe = false;
         } else if state.circuit.is_fetching_probe() {
             state.circuit.drop_probe();
         }
-        state.has_fresh_waiting |= brought.has_more_fresh;
-        state.has_manual_waiting |= brought.has_more_manual;
-        state.has_stored_backlog = brought.next_due.is_some_and(|due| due <= now);
-        let is_gone = |until: Timestamp| brought.next_due.is_none_or(|due| due > until);
-        let is_stale = |until: Timestamp| brought.has_more_fresh && now.since(until) >= FRESH_FOR;
+        state.has_fresh_waiting |= outcome.has_more_fresh;
+        state.has_manual_waiting |= outcome.has_more_manual;
+        state.has_stored_backlog = outcome.next_due.is_some_and(|due| due <= now);
+        let is_gone = |until: Timestamp| outcome.next_due.is_none_or(|due| due > until);
+        let is_stale = |until: Timestamp| outcome.has_more_fresh && now.since(until) >= FRESH_FOR;
         if state.has_stored_backlog
             && state.backlog_until.is_none_or(|until| is_gone(until) || is_stale(until))
         {
@@ -270,7 +270,7 @@ impl EndpointQueue {
             state.backlog_until = Some(now);
         }
         state.end_backlog();
-        state.next_due = state.next_due.into_iter().chain(brought.next_due).min();
+        state.next_due = state.next_due.into_iter().chain(outcome.next_due).min();
         state.next_refill_at()
     }
 
@@ -325,18 +325,18 @@ impl EndpointQueue {
     /// A disabled endpoint holds any number; a throttled one gets none.
     pub(super) fn replay_capacity(&self, now: Timestamp) -> usize {
         let state = self.lock();
-        let is_behind = state.backlog_until.is_some() || state.next_due.is_some_and(|due| due <= now);
-        let is_spared = state.circuit.is_open() || state.circuit.is_paused(now);
+        let has_backlog = state.backlog_until.is_some() || state.next_due.is_some_and(|due| due <= now);
+        let is_throttled = state.circuit.is_open() || state.circuit.is_paused(now);
         // With a rate limit, half a second's worth: what is brought must not take longer to send than fresh events may wait.
         let rated = state.settings.rate.map_or(usize::MAX, |rate| rate.per_second as usize);
-        match (state.settings.is_disabled, is_behind || is_spared) {
+        match (state.settings.is_disabled, has_backlog || is_throttled) {
             (true, _) => usize::MAX,
             (false, true) => 0,
             (false, false) => state.concurrency().min(rated).div_ceil(2).saturating_sub(state.permits_out),
         }
     }
 
-    pub(super) fn is_off(&self) -> bool {
+    pub(super) fn is_disabled(&self) -> bool {
         self.lock().settings.is_disabled
     }
 

@@ -88,33 +88,33 @@ pub struct QueueEvents {
 impl EndpointQueues {
     pub fn new(
         limits: EngineLimits,
-        directory: Arc<ConfigCache>,
-        tenure: Arc<NodeLease>,
+        config_cache: Arc<ConfigCache>,
+        node_state: Arc<NodeLease>,
     ) -> (Arc<Self>, QueueEvents) {
         let (ready_sender, ready) = mpsc::unbounded_channel();
         let (changed_sender, changed) = mpsc::unbounded_channel();
         let (recovered_sender, recovered) = mpsc::unbounded_channel();
         let scheduler = Arc::<Notify>::default();
         let node = ConcurrencyLimit { in_flight: limits.limits.in_flight, rate: limits.limits.rate };
-        let around = QueueContext {
+        let context = QueueContext {
             permit_pool: PermitPool::new(limits.deliveries_in_flight_max, limits.bytes_max),
             scheduler: scheduler.clone(),
             timers: TimerQueue::default(),
             limiter: Mutex::new(ConcurrencyLimiter::new(node)),
-            node_state: tenure,
+            node_state,
             doubts: Mutex::default(),
             membership: Notify::new(),
             exclusive_cut: Notify::new(),
             abandoned: Notify::new(),
         };
-        let lanes = Self {
+        let queues = Self {
             by_endpoint: RwLock::default(),
             due: Mutex::default(),
             blocked: Mutex::default(),
             shares: Mutex::default(),
             limits,
-            config_cache: directory,
-            context: Arc::new(around),
+            config_cache,
+            context: Arc::new(context),
             refills: scheduler,
             inspections: Arc::default(),
             ready: ready_sender,
@@ -128,14 +128,14 @@ impl EndpointQueues {
             wants_recheck: AtomicBool::new(false),
             started_at: OnceLock::new(),
         };
-        (Arc::new(lanes), QueueEvents { ready, changed_endpoints: changed, recovered_endpoints: recovered })
+        (Arc::new(queues), QueueEvents { ready, changed_endpoints: changed, recovered_endpoints: recovered })
     }
 
     /// Starts all rate limits at `now` with no tokens saved up, as this process has sent nothing before.
     pub(super) fn start(&self, now: Timestamp) {
         let _ = self.started_at.set(now);
         self.limiter().start(now);
-        self.all().iter().for_each(|lane| lane.start_rate_limit(now));
+        self.all().iter().for_each(|queue| queue.start_rate_limit(now));
     }
 
     /// Returns the signal for configuration changes by other nodes.
@@ -160,26 +160,25 @@ impl EndpointQueues {
     pub(super) fn queue(&self, endpoint: EndpointId) -> Arc<EndpointQueue> {
         let known = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner).get(&endpoint).cloned();
         known.unwrap_or_else(|| {
-            let mut lanes = self.by_endpoint.write().unwrap_or_else(PoisonError::into_inner);
-            lanes.entry(endpoint).or_insert_with(|| Arc::new(self.new_queue(endpoint))).clone()
+            let mut queues = self.by_endpoint.write().unwrap_or_else(PoisonError::into_inner);
+            queues.entry(endpoint).or_insert_with(|| Arc::new(self.new_queue(endpoint))).clone()
         })
     }
 
     /// Returns how many more deliveries a replay may bring to this queue now; `None` if it is not in memory.
     pub(super) fn replay_capacity(&self, endpoint: EndpointId, now: Timestamp) -> Option<usize> {
-        let lane = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner).get(&endpoint).cloned();
-        lane.map(|lane| lane.replay_capacity(now))
+        let queue = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner).get(&endpoint).cloned();
+        queue.map(|queue| queue.replay_capacity(now))
     }
 
     /// Returns the replay capacity of a queue that another node owns, as long as nothing waits there; `None` if this node
     /// owns it.
     pub(super) fn remote_replay_capacity(&self, endpoint: EndpointId) -> Option<usize> {
-        let EndpointQueueSettings { shard, is_disabled: is_off, in_flight_max, rate, .. } =
-            self.settings(endpoint);
+        let EndpointQueueSettings { shard, is_disabled, in_flight_max, rate, .. } = self.settings(endpoint);
         let is_here = self.context.node_state.is_single_node()
             || self.context.node_state.ownership(shard) != ShardOwnership::Remote;
         let rated = rate.map_or(usize::MAX, |rate| rate.per_second as usize);
-        (!is_here).then(|| if is_off { usize::MAX } else { in_flight_max.min(rated).div_ceil(2) })
+        (!is_here).then(|| if is_disabled { usize::MAX } else { in_flight_max.min(rated).div_ceil(2) })
     }
 
     fn new_queue(&self, endpoint: EndpointId) -> EndpointQueue {
@@ -248,32 +247,32 @@ impl EndpointQueues {
         self.context.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn adopt_settings(&self, lane: &Arc<EndpointQueue>) {
-        if let Some(due) = lane.adopt_settings(|| self.settings(lane.endpoint)) {
-            self.put_due(lane, due);
+    pub(super) fn adopt_settings(&self, queue: &Arc<EndpointQueue>) {
+        if let Some(due) = queue.adopt_settings(|| self.settings(queue.endpoint)) {
+            self.put_due(queue, due);
             self.refills.notify_one();
         }
         // It may send more at a time, or sooner.
-        let _ = self.ready.send(lane.clone());
+        let _ = self.ready.send(queue.clone());
     }
 
     /// Removes and returns up to `most` queues that are due, the longest overdue first.
     pub(super) fn take_due(&self, now: Timestamp, most: usize) -> Vec<Arc<EndpointQueue>> {
         let mut due = self.due();
-        let mut lanes = Vec::new();
-        while lanes.len() < most
+        let mut queues = Vec::new();
+        while queues.len() < most
             && let Some(&(at, endpoint)) = due.first()
             && at <= now
         {
             due.pop_first();
-            lanes.push(self.queue(endpoint));
+            queues.push(self.queue(endpoint));
         }
-        lanes
+        queues
     }
 
     /// Schedules a queue to be found at `due`.
-    pub(super) fn put_due(&self, lane: &EndpointQueue, due: Timestamp) {
-        self.due().insert((due, lane.endpoint));
+    pub(super) fn put_due(&self, queue: &EndpointQueue, due: Timestamp) {
+        self.due().insert((due, queue.endpoint));
     }
 
     /// Returns when the scheduler must check again.
@@ -283,29 +282,29 @@ impl EndpointQueues {
 
     /// Adopts the first due time that the store reports, whatever was known before.
     pub(super) fn recheck(&self, endpoint: EndpointId, due: Timestamp) {
-        let Some(lane) = self.tracked_queue(endpoint) else { return };
-        if lane.is_off() {
+        let Some(queue) = self.tracked_queue(endpoint) else { return };
+        if queue.is_disabled() {
             self.schedule_apply(endpoint);
         }
-        lane.forget_due();
-        if let Some(due) = lane.note_due(due) {
-            self.put_due(&lane, due);
+        queue.forget_due();
+        if let Some(due) = queue.note_due(due) {
+            self.put_due(&queue, due);
         }
     }
 
     /// Sets a queue aside that is due and has no capacity.
-    pub(super) fn block(&self, lane: Arc<EndpointQueue>) {
-        self.blocked.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
+    pub(super) fn block(&self, queue: Arc<EndpointQueue>) {
+        self.blocked.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
     }
 
     /// Reschedules blocked queues that have capacity again.
     pub(super) fn unblock(&self) {
         let mut blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
-        blocked.retain(|lane| match lane.unblock() {
+        blocked.retain(|queue| match queue.unblock() {
             Err(NoCapacity) => true,
             Ok(due) => {
                 if let Some(due) = due {
-                    self.put_due(lane, due);
+                    self.put_due(queue, due);
                 }
                 false
             }
@@ -314,22 +313,22 @@ impl EndpointQueues {
 
     /// Returns the earliest time at which anything in the store is due, blocked queues included.
     pub(super) fn oldest_due(&self) -> Option<Timestamp> {
-        self.all().iter().filter_map(|lane| lane.next_due()).min()
+        self.all().iter().filter_map(|queue| queue.next_due()).min()
     }
 
     pub(super) fn all(&self) -> Vec<Arc<EndpointQueue>> {
-        let lanes = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = lanes.values().cloned().collect();
-        drop(lanes);
-        all.sort_unstable_by_key(|lane| lane.endpoint);
+        let queues = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = queues.values().cloned().collect();
+        drop(queues);
+        all.sort_unstable_by_key(|queue| queue.endpoint);
         all
     }
 
     /// Forgets queues of deleted endpoints that hold nothing any more.
     pub(super) fn forget_deleted(&self) {
-        let mut lanes = self.by_endpoint.write().unwrap_or_else(PoisonError::into_inner);
-        lanes.retain(|endpoint, lane| self.config_cache.endpoint(*endpoint).is_some() || !lane.is_idle());
-        drop(lanes);
+        let mut queues = self.by_endpoint.write().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|endpoint, queue| self.config_cache.endpoint(*endpoint).is_some() || !queue.is_idle());
+        drop(queues);
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         shares.retain(|_, share| Arc::strong_count(share) > 1);
     }

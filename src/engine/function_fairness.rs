@@ -25,14 +25,14 @@ const SLOW_EVENTS_MAX: usize = 256;
 pub(super) type FunctionName = (String, Arc<str>);
 
 #[derive(Debug, Default)]
-pub(super) struct AppFairness(Mutex<HashMap<AppId, Arc<AppTurns>>>);
+pub(super) struct AppFairness(Mutex<HashMap<AppId, Arc<AppSlowRuns>>>);
 
 #[derive(Debug, Default)]
-pub(super) struct AppTurns {
+pub(super) struct AppSlowRuns {
     /// For trying a function that is in doubt.
-    pub(super) doubtful: TurnQueue,
+    pub(super) doubtful: SlowRunQueue,
     /// For runs that take long.
-    pub(super) slow: TurnQueue,
+    pub(super) slow: SlowRunQueue,
     slow_runs: Mutex<SlowRuns>,
 }
 
@@ -54,28 +54,28 @@ pub(super) enum ExpectedDuration {
 }
 
 impl AppFairness {
-    pub(super) fn of(&self, app: AppId) -> Option<Arc<AppTurns>> {
+    pub(super) fn of(&self, app: AppId) -> Option<Arc<AppSlowRuns>> {
         self.lock().get(&app).cloned()
     }
 
-    pub(super) fn note_slow(&self, app: AppId, function: FunctionName, event: EventId) -> Arc<AppTurns> {
+    pub(super) fn note_slow(&self, app: AppId, function: FunctionName, event: EventId) -> Arc<AppSlowRuns> {
         let now = Instant::now();
-        let mut turns = self.lock();
-        if turns.len() == turns.capacity() {
-            turns.retain(|_, turn| Arc::strong_count(turn) > 1 || turn.is_in_doubt(now));
+        let mut fairness = self.lock();
+        if fairness.len() == fairness.capacity() {
+            fairness.retain(|_, slow_runs| Arc::strong_count(slow_runs) > 1 || slow_runs.is_in_doubt(now));
         }
-        let turn = turns.entry(app).or_default().clone();
-        drop(turns);
-        turn.note(function, event, now + DOUBT_AFTER_SLOW_RUN);
-        turn
+        let slow_runs = fairness.entry(app).or_default().clone();
+        drop(fairness);
+        slow_runs.note(function, event, now + DOUBT_AFTER_SLOW_RUN);
+        slow_runs
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<AppId, Arc<AppTurns>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<AppId, Arc<AppSlowRuns>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl AppTurns {
+impl AppSlowRuns {
     pub(super) fn note(&self, function: FunctionName, event: EventId, until: Instant) {
         let now = Instant::now();
         let mut known = self.slow_runs();
@@ -111,29 +111,29 @@ impl AppTurns {
 
 /// A turn that one run has and a few wait for, first come, first served.
 #[derive(Debug)]
-pub(super) struct TurnQueue {
-    turn: Arc<Semaphore>,
+pub(super) struct SlowRunQueue {
+    slow_runs: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
-impl Default for TurnQueue {
+impl Default for SlowRunQueue {
     fn default() -> Self {
-        Self { turn: Arc::new(Semaphore::new(1)), waiting: AtomicUsize::new(0) }
+        Self { slow_runs: Arc::new(Semaphore::new(1)), waiting: AtomicUsize::new(0) }
     }
 }
 
-impl TurnQueue {
+impl SlowRunQueue {
     /// Waits for the turn; `None` if it does not come until then, or too many wait for it.
     pub(super) async fn take(&self, until: Instant) -> Option<OwnedSemaphorePermit> {
-        if let Some(turn) = self.take_free() {
-            return Some(turn);
+        if let Some(slow_runs) = self.take_free() {
+            return Some(slow_runs);
         }
         let _waiting = TurnWaiter::enter(&self.waiting)?;
-        timeout_at(until, self.turn.clone().acquire_owned()).await.ok()?.ok()
+        timeout_at(until, self.slow_runs.clone().acquire_owned()).await.ok()?.ok()
     }
 
     pub(super) fn take_free(&self) -> Option<OwnedSemaphorePermit> {
-        self.turn.clone().try_acquire_owned().ok()
+        self.slow_runs.clone().try_acquire_owned().ok()
     }
 }
 
@@ -167,53 +167,54 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_has_the_turn_and_the_next_gets_it_or_gives_up_in_time() {
-        let turn = Arc::new(AppTurns::default());
-        let first = turn.slow.take(soon()).await.unwrap();
+        let slow_runs = Arc::new(AppSlowRuns::default());
+        let first = slow_runs.slow.take(soon()).await.unwrap();
         let begun = Instant::now();
-        assert!(turn.slow.take(soon()).await.is_none());
+        assert!(slow_runs.slow.take(soon()).await.is_none());
         assert_eq!(begun.elapsed(), Duration::from_secs(1));
         let waiting = tokio::spawn({
-            let turn = turn.clone();
-            async move { turn.slow.take(soon()).await.is_some() }
+            let slow_runs = slow_runs.clone();
+            async move { slow_runs.slow.take(soon()).await.is_some() }
         });
         tokio::task::yield_now().await;
         drop(first);
         assert!(waiting.await.unwrap());
-        assert_eq!(turn.slow.waiting.load(Relaxed), 0);
+        assert_eq!(slow_runs.slow.waiting.load(Relaxed), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn only_a_few_wait_and_an_aborted_wait_is_not_counted() {
-        let turn = Arc::new(AppTurns::default());
-        let _running = turn.doubtful.take(soon()).await.unwrap();
+        let slow_runs = Arc::new(AppSlowRuns::default());
+        let _running = slow_runs.doubtful.take(soon()).await.unwrap();
         let wait = || {
-            let turn = turn.clone();
-            tokio::spawn(async move { turn.doubtful.take(soon()).await.is_some() })
+            let slow_runs = slow_runs.clone();
+            tokio::spawn(async move { slow_runs.doubtful.take(soon()).await.is_some() })
         };
         let many: Vec<_> = (0..20).map(|_| wait()).collect();
         tokio::time::sleep(Duration::from_millis(1)).await;
-        assert_eq!(turn.doubtful.waiting.load(Relaxed), TURN_WAITERS_MAX);
+        assert_eq!(slow_runs.doubtful.waiting.load(Relaxed), TURN_WAITERS_MAX);
         many.iter().for_each(tokio::task::JoinHandle::abort);
         tokio::time::sleep(Duration::from_millis(1)).await;
-        assert_eq!(turn.doubtful.waiting.load(Relaxed), 0);
+        assert_eq!(slow_runs.doubtful.waiting.load(Relaxed), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_function_is_in_doubt_for_a_while_in_its_own_app_only() {
-        let (turns, app) = (AppFairness::default(), AppId::from_i64(1));
-        let turn = turns.note_slow(app, function("1"), EventId::from_i64(7));
-        let expected = |version: &str, event| turn.expected(&function(version), EventId::from_i64(event));
+        let (fairness, app) = (AppFairness::default(), AppId::from_i64(1));
+        let slow_runs = fairness.note_slow(app, function("1"), EventId::from_i64(7));
+        let expected =
+            |version: &str, event| slow_runs.expected(&function(version), EventId::from_i64(event));
         assert_eq!(expected("1", 7), ExpectedDuration::Slow);
         assert_eq!(expected("1", 8), ExpectedDuration::Doubtful);
         assert_eq!(expected("2", 8), ExpectedDuration::Quick);
-        assert!(turns.of(AppId::from_i64(2)).is_none());
+        assert!(fairness.of(AppId::from_i64(2)).is_none());
         tokio::time::sleep(DOUBT_AFTER_SLOW_RUN).await;
         assert_eq!(expected("1", 8), ExpectedDuration::Quick);
         assert_eq!(expected("1", 7), ExpectedDuration::Slow, "an event does not change");
         let later = EventId::from_i64(1000);
-        (100..355).for_each(|event| turn.note(function("1"), EventId::from_i64(event), soon()));
+        (100..355).for_each(|event| slow_runs.note(function("1"), EventId::from_i64(event), soon()));
         assert_eq!(expected("1", 7), ExpectedDuration::Slow);
-        turn.note(function("1"), later, soon());
+        slow_runs.note(function("1"), later, soon());
         assert_eq!(expected("1", 7), ExpectedDuration::Doubtful, "only so many are remembered");
     }
 }

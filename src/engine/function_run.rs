@@ -1,7 +1,7 @@
 //! A conversion on a thread of its own: tried as often as the contract says, each time within its time limit.
 
 use super::{
-    function_fairness::{AppTurns, FunctionName},
+    function_fairness::{AppSlowRuns, FunctionName},
     function_slots::FunctionSlot,
     render_error::RenderError,
 };
@@ -42,16 +42,20 @@ pub(super) enum RunResult {
 pub(super) struct SlotGuard {
     slot: FunctionSlot,
     /// Turn of its app, where it needs one.
-    _turn: Option<(Arc<AppTurns>, OwnedSemaphorePermit)>,
+    _turn: Option<(Arc<AppSlowRuns>, OwnedSemaphorePermit)>,
 }
 
 impl SlotGuard {
-    pub(super) fn of(place: FunctionSlot) -> Self {
-        Self { slot: place, _turn: None }
+    pub(super) fn of(slot: FunctionSlot) -> Self {
+        Self { slot, _turn: None }
     }
 
-    pub(super) fn in_turn(place: FunctionSlot, turn: Arc<AppTurns>, permit: OwnedSemaphorePermit) -> Self {
-        Self { slot: place, _turn: Some((turn, permit)) }
+    pub(super) fn slow(
+        slot: FunctionSlot,
+        slow_runs: Arc<AppSlowRuns>,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        Self { slot, _turn: Some((slow_runs, permit)) }
     }
 }
 
@@ -78,18 +82,18 @@ impl FunctionRun {
         let is_given_up = Arc::new(AtomicBool::new(false));
         let stop = is_given_up.clone();
         let hold = Arc::new(Mutex::new(Some(hold)));
-        let told = run_on_own_thread(SlotReleaser(hold.clone()), move || {
+        let result = run_on_own_thread(SlotReleaser(hold.clone()), move || {
             convert_with_retries(&version, &data, rule, &stop)
         })
         .map_err(|error| RenderError::temporary(format!("no thread for a payload function: {error}")))?;
         let within = rule.timeout.saturating_mul(rule.tries) + STUCK_RUN_AFTER;
-        Ok(Self { result: told, slot_guard: hold, is_given_up, within, function, event })
+        Ok(Self { result, slot_guard: hold, is_given_up, within, function, event })
     }
 
     /// Waits for the result. It may be called again after its future was dropped.
     pub(super) async fn finish(&mut self) -> RunResult {
-        let told = (&mut self.result).await;
-        told.unwrap_or_else(|_| RunResult::Failed("could not be made: its thread came to grief".into()))
+        let result = (&mut self.result).await;
+        result.unwrap_or_else(|_| RunResult::Failed("could not be made: its thread came to grief".into()))
     }
 
     /// Moves the run to another slot and releases the one it had.
@@ -99,31 +103,31 @@ impl FunctionRun {
     }
 
     /// Waits for a run that may take as long as its contract says; its slot is lost if it takes longer.
-    pub(super) async fn finish_slow(mut self, turn: &AppTurns) -> RunResult {
+    pub(super) async fn finish_slow(mut self, slow_runs: &AppSlowRuns) -> RunResult {
         if let Ok(ended) = timeout(self.within, self.finish()).await {
             return ended;
         }
-        self.lose_slot(turn);
+        self.lose_slot(slow_runs);
         RunResult::OutOfTime("did not stop when its time was over".into())
     }
 
     /// Asks the run to stop and returns at once. If it does not stop, its slot is lost.
-    pub(super) fn give_up(mut self, turn: Arc<AppTurns>) {
+    pub(super) fn give_up(mut self, slow_runs: Arc<AppSlowRuns>) {
         self.is_given_up.store(true, Relaxed);
         tokio::spawn(async move {
             if timeout(STUCK_RUN_AFTER, self.finish()).await.is_err() {
-                self.lose_slot(&turn);
+                self.lose_slot(&slow_runs);
             }
         });
     }
 
-    fn lose_slot(&self, turn: &AppTurns) {
+    fn lose_slot(&self, slow_runs: &AppSlowRuns) {
         let (event_type, version) = &self.function;
         tracing::error!(
             %event_type, %version, event = %self.event,
             "a payload function does not stop; its thread and its slot are lost until it does"
         );
-        turn.note(self.function.clone(), self.event, Instant::now() + STUCK_DOUBT);
+        slow_runs.note(self.function.clone(), self.event, Instant::now() + STUCK_DOUBT);
         if let Some(hold) = &mut *lock_slot(&self.slot_guard) {
             hold.slot.lose();
         }

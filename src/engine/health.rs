@@ -5,10 +5,7 @@ use super::{DeliveryWorker, EndpointQueues, LAST_WRITE_TIMEOUT, clock_sync::Cloc
 use crate::{
     domain::{config_cache::ConfigCache, id::EndpointId, outage_detector::OutageDetector, time::Timestamp},
     runtime::{Clock, Shutdown},
-    store::{
-        ClusterStore, StoreError,
-        cluster::{HealthCandidate, RollupResult},
-    },
+    store::{Store, StoreError, health::HealthCandidate, statistics::RollupResult},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +29,7 @@ const INTERVALS_MISSED_MAX: u32 = 60;
 
 pub(super) struct HealthWorker {
     config_cache: Arc<ConfigCache>,
-    cluster_store: Arc<dyn ClusterStore>,
+    store: Store,
     clock: Arc<dyn Clock>,
     outage_detector: Arc<OutageDetector>,
     every: Duration,
@@ -47,44 +44,43 @@ pub(super) struct HealthWorker {
 impl HealthWorker {
     /// Restores how things stood when the last process ended: in the outage detector, and for failing and paused endpoints.
     pub(super) async fn begin(
-        courier: &DeliveryWorker,
-        lanes: &EndpointQueues,
-        cluster_store: Arc<dyn ClusterStore>,
+        delivery_worker: &DeliveryWorker,
+        queues: &EndpointQueues,
         every: Duration,
     ) -> Result<Self, StoreError> {
-        let DeliveryWorker { config_cache: directory, outage_detector: blame, clock, .. } = courier;
+        let DeliveryWorker { config_cache, store, outage_detector: detector, clock, .. } = delivery_worker;
         let now = clock.now();
-        let standing = cluster_store.health_bootstrap(now).await?;
-        blame.start(standing.adjusted_time, every * INTERVALS_MISSED_MAX, now);
-        for endpoint in standing.failing {
-            lanes.start_half_open(endpoint, now);
+        let health = store.health_bootstrap(now).await?;
+        detector.start(health.adjusted_time, every * INTERVALS_MISSED_MAX, now);
+        for endpoint in health.failing {
+            queues.start_half_open(endpoint, now);
         }
-        for (endpoint, paused) in standing.paused {
-            lanes.resume_pause(endpoint, paused, now);
+        for (endpoint, paused) in health.paused {
+            queues.resume_pause(endpoint, paused, now);
         }
-        for endpoint in standing.healthy.into_iter().filter_map(|id| directory.endpoint(id)) {
-            blame.restore_answered_host(endpoint.record.app, endpoint.target.host(), now);
+        for endpoint in health.healthy.into_iter().filter_map(|id| config_cache.endpoint(id)) {
+            detector.restore_answered_host(endpoint.record.app, endpoint.target.host(), now);
         }
         Ok(Self {
-            config_cache: directory.clone(),
-            cluster_store,
+            config_cache: config_cache.clone(),
+            store: store.clone(),
             clock: clock.clone(),
-            outage_detector: blame.clone(),
+            outage_detector: detector.clone(),
             every,
             candidates: BTreeSet::new(),
             evaluated: BTreeMap::new(),
             degraded_at: now,
-            leader: LeaderRole { node_state: lanes.node_state().clone(), clock: clock.clone() },
+            leader: LeaderRole { node_state: queues.node_state().clone(), clock: clock.clone() },
         })
     }
 
     pub(super) async fn run(mut self, stop: Shutdown) {
-        let timekeeper = self.clock_sync();
+        let clock_sync = self.clock_sync();
         tokio::select! {
             biased;
             () = stop.graceful() => {}
             () = self.work() => {}
-            () = timekeeper.work() => {}
+            () = clock_sync.work() => {}
         }
         let Some(_turn) = self.leader.try_lead() else { return };
         // The time up to here counts; the rest of the log waits for the next process.
@@ -97,7 +93,7 @@ impl HealthWorker {
 
     fn clock_sync(&self) -> ClockSync {
         ClockSync {
-            cluster_store: self.cluster_store.clone(),
+            store: self.store.clone(),
             clock: self.clock.clone(),
             outage_detector: self.outage_detector.clone(),
             node_state: self.leader.node_state.clone(),
@@ -106,9 +102,9 @@ impl HealthWorker {
 
     async fn work(&mut self) {
         loop {
-            let turn = self.leader.lead().await;
+            let leadership = self.leader.lead().await;
             let come_back = self.step().await;
-            drop(turn);
+            drop(leadership);
             self.clock.idle_until(come_back).await;
         }
     }
@@ -130,9 +126,9 @@ impl HealthWorker {
         let mut all = 0;
         loop {
             let now = self.clock.now();
-            let RollupResult { candidates: suspects, rows, has_more } =
-                self.cluster_store.roll_up(self.outage_detector.adjusted_time(now), now).await?;
-            self.candidates.extend(suspects);
+            let RollupResult { candidates, rows, has_more } =
+                self.store.roll_up(self.outage_detector.adjusted_time(now), now).await?;
+            self.candidates.extend(candidates);
             all += rows;
             if !has_more {
                 return Ok(all);
@@ -144,16 +140,16 @@ impl HealthWorker {
         let now = self.clock.now();
         // A clock that was set back must not delay an evaluation.
         if self.degraded_at <= now || self.degraded_at.since(now) > DEGRADED_EVERY {
-            self.candidates.extend(self.cluster_store.degraded().await?);
+            self.candidates.extend(self.store.degraded().await?);
             self.degraded_at = now.plus(DEGRADED_EVERY);
         }
         self.evaluated.retain(|_, again| now < *again && again.since(now) <= SAME_ENDPOINT_AFTER);
         let due: Vec<EndpointId> =
             self.candidates.iter().filter(|id| !self.evaluated.contains_key(id)).copied().collect();
         for some in due.chunks(CANDIDATES_PER_STEP) {
-            let suspects: Vec<HealthCandidate> = some.iter().filter_map(|id| self.candidate(*id)).collect();
-            if !suspects.is_empty() {
-                self.cluster_store.evaluate_health(suspects, now).await?;
+            let candidates: Vec<HealthCandidate> = some.iter().filter_map(|id| self.candidate(*id)).collect();
+            if !candidates.is_empty() {
+                self.store.evaluate_health(candidates, now).await?;
             }
         }
         for endpoint in due {

@@ -10,7 +10,7 @@ use crate::{
     },
     outbound::HttpSender,
     runtime::{Clock, Shutdown},
-    store::{ClusterStore, DeliveryStore, QueryStore, StoreError, deliveries::AvailabilityChange},
+    store::{Store, StoreError, deliveries::AvailabilityChange},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -28,9 +28,7 @@ pub(super) struct Housekeeping {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) changed_endpoints: mpsc::UnboundedReceiver<EndpointId>,
     pub(super) config_cache: Arc<ConfigCache>,
-    pub(super) delivery_store: Arc<dyn DeliveryStore>,
-    pub(super) cluster_store: Arc<dyn ClusterStore>,
-    pub(super) query_store: Arc<dyn QueryStore>,
+    pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) intervals: Intervals,
@@ -98,11 +96,11 @@ impl Housekeeping {
         if self.count_at.is_due(self.intervals.count, now) {
             self.count_at = now.plus(self.intervals.count);
             self.http_sender.sweep();
-            match self.query_store.waiting_count().await {
+            match self.store.waiting_count().await {
                 Ok(count) => self.metrics.set_waiting(count),
                 Err(error) => tracing::warn!(%error, "could not count what waits"),
             }
-            match self.query_store.notices_waiting().await {
+            match self.store.notices_waiting().await {
                 Ok(waiting) => self.metrics.set_notices_waiting(waiting.mails, waiting.webhooks),
                 Err(error) => tracing::warn!(%error, "could not count the notices that wait"),
             }
@@ -127,7 +125,7 @@ impl Housekeeping {
     /// Measures the store. With many tables that takes long, so it is done rarely, and what is accepted meanwhile is added
     /// up.
     async fn measure(&mut self, now: Timestamp) {
-        match self.cluster_store.usage().await {
+        match self.store.usage().await {
             Ok(usage) => self.storage.set_usage(usage),
             Err(error) => tracing::warn!(%error, "could not measure the store"),
         }
@@ -138,7 +136,7 @@ impl Housekeeping {
     /// Removes one step of what deleted apps left behind.
     async fn purge(&mut self, now: Timestamp) {
         let purged = match self.leader.try_lead() {
-            Some(_turn) => self.cluster_store.purge_deleted_apps().await,
+            Some(_turn) => self.store.purge_deleted_apps().await,
             None => Ok(false),
         };
         match purged {
@@ -154,7 +152,7 @@ impl Housekeeping {
         let RetentionPeriod::For(kept) = self.audit_retention else { return };
         let kept_ms = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp::from_millis(now.as_millis().saturating_sub(kept_ms));
-        match self.cluster_store.purge_records(before).await {
+        match self.store.purge_records(before).await {
             Ok(forgotten) => {
                 forgotten.keys.into_iter().for_each(|key| self.config_cache.remove_key(key));
                 if forgotten.has_more {
@@ -171,14 +169,14 @@ impl Housekeeping {
         if uses.is_empty() {
             return;
         }
-        match self.cluster_store.record_key_uses(uses.clone()).await {
+        match self.store.record_key_uses(uses.clone()).await {
             Ok(()) => self.config_cache.mark_uses_written(&uses),
             Err(error) => tracing::warn!(%error, "could not write down when keys were last used"),
         }
     }
 
     async fn apply_all_unapplied(&self) {
-        match self.cluster_store.endpoints_to_apply().await {
+        match self.store.endpoints_to_apply().await {
             Ok(endpoints) => {
                 for endpoint in endpoints {
                     self.apply_to_waiting(endpoint).await;
@@ -201,8 +199,8 @@ impl Housekeeping {
                     off => AvailabilityChange::Disabled(off),
                 },
             };
-            match self.delivery_store.apply_to_waiting(endpoint, settle, APPLY_STEP, self.clock.now()).await {
-                Ok(settled) if settled < APPLY_STEP => return,
+            match self.store.apply_to_waiting(endpoint, settle, APPLY_STEP, self.clock.now()).await {
+                Ok(applied) if applied < APPLY_STEP => return,
                 Ok(_) => {}
                 Err(StoreError::Unavailable(_)) => {
                     let again = self.clock.now().plus(APPLY_ERROR_PAUSE);

@@ -57,13 +57,13 @@ impl Inspector {
     async fn work(&self, running: &mut RunningInspections) {
         loop {
             // Registered before the check, so that no notification is missed.
-            let rung = self.inspections_waiting.notified();
+            let notified = self.inspections_waiting.notified();
             let looked = self.start_waiting(running).await;
             if let Err(error) = &looked {
                 tracing::warn!(%error, "could not take waiting inspections");
             }
             tokio::select! {
-                () = rung => {}
+                () = notified => {}
                 () = self.pause(), if looked.is_err() => {}
                 () = self.delivery_worker.clock.sleep_for(INSPECTION_CHECK_EVERY), if !self.is_alone => {}
                 Some(ended) = running.tasks.join_next_with_id(), if !running.tasks.is_empty() => {
@@ -81,7 +81,7 @@ impl Inspector {
     async fn start_waiting(&self, running: &mut RunningInspections) -> Result<(), StoreError> {
         while running.tasks.len() < INSPECTIONS_MAX {
             let Some(inspection) =
-                self.delivery_worker.delivery_store.start_next_inspection(INSPECTIONS_PER_APP_MAX).await?
+                self.delivery_worker.store.start_next_inspection(INSPECTIONS_PER_APP_MAX).await?
             else {
                 break;
             };
@@ -98,9 +98,11 @@ impl Inspector {
     /// Stores the report, and tries again until the store takes it: an inspection that never ends would bar its endpoint
     /// from others.
     async fn store_report(&self, inspection: InspectionId, report: Option<InspectionReport>) {
-        let courier = &self.delivery_worker;
-        while let Err(error) =
-            courier.delivery_store.finish_inspection(inspection, report.clone(), courier.clock.now()).await
+        let delivery_worker = &self.delivery_worker;
+        while let Err(error) = delivery_worker
+            .store
+            .finish_inspection(inspection, report.clone(), delivery_worker.clock.now())
+            .await
         {
             tracing::warn!(%error, %inspection, "could not store the result of an inspection");
             if matches!(error, StoreError::Closed | StoreError::Corrupt(_)) {
@@ -117,10 +119,10 @@ impl Inspector {
 
     /// Runs an inspection. `None` if the endpoint is gone, or goes away meanwhile: its row is cancelled already.
     async fn inspect(&self, inspection: &Inspection) -> Option<InspectionReport> {
-        let directory = &self.delivery_worker.config_cache;
-        let endpoint = directory.endpoint(inspection.endpoint)?;
-        let app = directory.app_by_id(inspection.app)?.app();
-        let mut judge = InspectionEvaluator::new(&endpoint.contract);
+        let config_cache = &self.delivery_worker.config_cache;
+        let endpoint = config_cache.endpoint(inspection.endpoint)?;
+        let app = config_cache.app_by_id(inspection.app)?.app();
+        let mut evaluate = InspectionEvaluator::new(&endpoint.contract);
         if inspection.kind == InspectionKind::Inspect {
             let mut random = [0; 32];
             self.delivery_worker.entropy.fill(&mut random);
@@ -132,19 +134,19 @@ impl Inspector {
                 random,
             );
             let subject =
-                subject.map_err(|error| judge.record_unsendable(InspectionProbe::Correct, &error)).ok();
+                subject.map_err(|error| evaluate.record_unsendable(InspectionProbe::Correct, &error)).ok();
             for probe in InspectionProbe::ALL.into_iter().skip(usize::from(subject.is_none())) {
-                directory.endpoint(inspection.endpoint)?;
-                self.probe(&endpoint, subject.as_ref(), probe, &mut judge).await;
+                config_cache.endpoint(inspection.endpoint)?;
+                self.probe(&endpoint, subject.as_ref(), probe, &mut evaluate).await;
             }
         }
-        directory.endpoint(inspection.endpoint)?;
+        config_cache.endpoint(inspection.endpoint)?;
         let health = match &endpoint.health_url {
             None => None,
             Some(target) => Some(self.health(&endpoint, target, inspection.id).await),
         };
-        judge.record_health(health.as_ref());
-        Some(judge.into_report())
+        evaluate.record_health(health.as_ref());
+        Some(evaluate.into_report())
     }
 
     async fn probe(
@@ -152,17 +154,17 @@ impl Inspector {
         endpoint: &Endpoint,
         subject: Option<&InspectionSubject<'_>>,
         probe: InspectionProbe,
-        judge: &mut InspectionEvaluator<'_>,
+        evaluate: &mut InspectionEvaluator<'_>,
     ) {
         let Some(subject) =
-            subject.filter(|_| judge.should_continue() && probe.applies_to(&endpoint.contract))
+            subject.filter(|_| evaluate.should_continue() && probe.applies_to(&endpoint.contract))
         else {
-            return judge.record_not_sent(probe);
+            return evaluate.record_not_sent(probe);
         };
         match subject.request(probe, self.delivery_worker.clock.now()) {
-            Err(error) => judge.record_unsendable(probe, &error),
+            Err(error) => evaluate.record_unsendable(probe, &error),
             Ok(request) => {
-                judge.record_response(probe, self.send(endpoint, request.headers, request.body).await);
+                evaluate.record_response(probe, self.send(endpoint, request.headers, request.body).await);
             }
         }
     }

@@ -28,8 +28,8 @@ impl LeaderRole {
     /// Waits until this node is the leader, and returns the guard.
     pub(super) async fn lead(&self) -> LeaderGuard {
         loop {
-            if let Some(turn) = self.try_lead() {
-                return turn;
+            if let Some(leadership) = self.try_lead() {
+                return leadership;
             }
             self.clock.sleep_for(LEADER_CHECK_EVERY).await;
         }

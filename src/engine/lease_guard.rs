@@ -12,7 +12,7 @@ use crate::{
         verdict::Verdict,
     },
     runtime::Clock,
-    store::{DeliveryStore, deliveries::DeliveryResult},
+    store::{Store, deliveries::DeliveryResult},
 };
 use std::sync::Arc;
 
@@ -23,25 +23,18 @@ pub(super) struct LeaseGuard {
     attempts: Vec<Attempt>,
     /// History note on why it is sent when it is.
     note: Option<String>,
-    delivery_store: Arc<dyn DeliveryStore>,
+    store: Store,
     clock: Arc<dyn Clock>,
 }
 
 impl LeaseGuard {
     pub(super) fn new(
-        carried: LeasedDelivery,
+        leased: LeasedDelivery,
         note: Option<String>,
-        ledger: Arc<dyn DeliveryStore>,
+        store: Store,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self {
-            leased: Some(carried),
-            sent_at: None,
-            attempts: Vec::new(),
-            note,
-            delivery_store: ledger,
-            clock,
-        }
+        Self { leased: Some(leased), sent_at: None, attempts: Vec::new(), note, store, clock }
     }
 
     pub(super) fn leased(&self) -> Option<&LeasedDelivery> {
@@ -80,20 +73,20 @@ impl LeaseGuard {
     pub(super) fn record(
         mut self,
         verdict: Verdict,
-        switch_off: Option<Disabled>,
-        sighting: Option<HealthSample>,
+        disable: Option<Disabled>,
+        health_sample: Option<HealthSample>,
         ended_at: Timestamp,
         contract: &Arc<Contract>,
     ) {
         let attempts = std::mem::take(&mut self.attempts);
-        if let Some(carried) = self.leased.take() {
+        if let Some(leased) = self.leased.take() {
             let contract = Some(contract.clone());
-            self.delivery_store.record_result(DeliveryResult {
-                leased: carried,
+            self.store.record_result(DeliveryResult {
+                leased,
                 attempts,
                 verdict,
-                disable: switch_off,
-                health_sample: sighting,
+                disable,
+                health_sample,
                 ended_at,
                 contract,
             });
@@ -103,7 +96,7 @@ impl LeaseGuard {
 
 impl Drop for LeaseGuard {
     fn drop(&mut self) {
-        let Some(carried) = self.leased.take() else { return };
+        let Some(leased) = self.leased.take() else { return };
         let now = self.clock.now();
         if let Some(started_at) = self.sent_at {
             let error = "this node stopped waiting for the answer; the request may have arrived";
@@ -118,19 +111,19 @@ impl Drop for LeaseGuard {
         }
         if self.attempts.is_empty() {
             // The result is not awaited: the command is queued as soon as it is called.
-            drop(self.delivery_store.release(vec![carried], now));
+            drop(self.store.release(vec![leased], now));
             return;
         }
         let attempts = std::mem::take(&mut self.attempts);
         let verdict = Verdict::RetryUncounted { due: now };
         // This verdict ends no delivery and says nothing about the endpoint.
-        let (switch_off, sighting, contract) = (None, None, None);
-        self.delivery_store.record_result(DeliveryResult {
-            leased: carried,
+        let (disable, health_sample, contract) = (None, None, None);
+        self.store.record_result(DeliveryResult {
+            leased,
             attempts,
             verdict,
-            disable: switch_off,
-            health_sample: sighting,
+            disable,
+            health_sample,
             ended_at: now,
             contract,
         });

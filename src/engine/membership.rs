@@ -13,12 +13,13 @@ use super::endpoint_queues::EndpointQueues;
 use crate::{
     domain::{
         id::{EndpointId, IdGenerator},
+        lease::{LEASE, LEASE_USED},
         node_lease::{NodeLease, ShardOwnership},
         time::Monotonic,
     },
     runtime::{Clock, Shutdown},
     store::{
-        ClusterStore, StoreError,
+        Store, StoreError,
         cluster::{ClusterView, Heartbeat, Joined},
     },
 };
@@ -38,12 +39,8 @@ const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
 const HEARTBEAT_EVERY_UNCONFIRMED: Duration = Duration::from_millis(250);
 /// Delay of a heartbeat after a notification: it comes sooner, but not at once, as more notifications may follow.
 const HEARTBEAT_SOON: Duration = Duration::from_millis(50);
-/// How long a heartbeat holds, by the clock of the store.
-const LEASE: Duration = Duration::from_secs(10);
-/// Clocks drift, and a moment passes between the last reading of this one and the first byte on the wire.
-const LEASE_MARGIN: Duration = Duration::from_secs(1);
 /// How long an answer to a heartbeat is waited for: a later one opens nothing.
-const HEARTBEAT_TIMEOUT: Duration = LEASE.saturating_sub(LEASE_MARGIN);
+const HEARTBEAT_TIMEOUT: Duration = LEASE_USED;
 /// Without an answer for so long nothing new is sent: its result could perhaps not be recorded.
 const STORE_SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Longest time for which a machine's sleep goes unnoticed.
@@ -52,7 +49,7 @@ const JOIN_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Membership {
     pub(super) queues: Arc<EndpointQueues>,
-    pub(super) cluster_store: Arc<dyn ClusterStore>,
+    pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: IdGenerator,
 }
@@ -60,7 +57,7 @@ pub(super) struct Membership {
 /// State shared by the parts of the membership.
 struct MembershipState {
     queues: Arc<EndpointQueues>,
-    cluster_store: Arc<dyn ClusterStore>,
+    store: Store,
     clock: Arc<dyn Clock>,
     ids: IdGenerator,
     lease: OwnLease,
@@ -70,7 +67,7 @@ struct MembershipState {
     /// Queues that may become exclusive here, and which version of the configuration all other nodes have to know first.
     doubts: Mutex<BTreeMap<EndpointId, i64>>,
     /// Last answer to a heartbeat.
-    heard: watch::Sender<Option<Arc<HeartbeatReply>>>,
+    reply: watch::Sender<Option<Arc<HeartbeatReply>>>,
 }
 
 /// Times on the monotonic clock, in milliseconds.
@@ -90,26 +87,26 @@ pub(super) struct HeartbeatReply {
 impl Membership {
     /// Runs for as long as the store takes heartbeats; the caller ends it when nothing is in flight any more.
     pub(super) async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
-        let Self { queues: lanes, cluster_store: cluster, clock, ids } = self;
+        let Self { queues, store, clock, ids } = self;
         let lease = OwnLease::default();
         let shared = MembershipState {
-            queues: lanes,
-            cluster_store: cluster,
+            queues,
+            store,
             clock,
             ids,
             lease,
             stop,
             shard_moves: AtomicU64::new(0),
             doubts: Mutex::default(),
-            heard: watch::Sender::new(None),
+            reply: watch::Sender::new(None),
         };
         shared.begin_lease();
-        let house = Rebalancer::new(&shared);
+        let rebalancer = Rebalancer::new(&shared);
         tokio::select! {
             biased;
             ended = HeartbeatTask::new(&shared).run() => ended,
             () = shared.watch_send_gate() => Ok(()),
-            () = house.run() => Ok(()),
+            () = rebalancer.run() => Ok(()),
         }
     }
 }
@@ -187,7 +184,7 @@ impl MembershipState {
         self.node_state().set_lease_valid_until(Monotonic::from_millis(i64::MIN));
         self.queues.cut_exclusive();
         let joined = loop {
-            match self.cluster_store.join(self.clock.now()).await {
+            match self.store.join(self.clock.now()).await {
                 Ok(joined) => break joined,
                 Err(StoreError::Closed) => return Err(StoreError::Closed),
                 Err(error) => tracing::warn!(%error, "could not join again"),
@@ -208,9 +205,9 @@ impl MembershipState {
         self.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_owners(&self, shards: &[u8], home: ShardOwnership) {
+    fn set_owners(&self, shards: &[u8], ownership: ShardOwnership) {
         for shard in shards {
-            self.node_state().set_ownership(*shard, home);
+            self.node_state().set_ownership(*shard, ownership);
         }
     }
 }

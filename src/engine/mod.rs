@@ -1,12 +1,13 @@
 //! The engine: leases due deliveries, no more than it has free permits for, sends them, and records the results.
 //!
-//! The way of a delivery: after its commit it enters its endpoint queue (`lanes`), `dispatch` starts a delivery worker,
-//! `renderer` makes the payload, `courier` brings it to a verdict. `scheduler` fetches what waits in the store; `recovery`
-//! brings retries forward when their endpoint answers again; `replayer` brings replays forward; `inspector` tests receivers;
-//! `health` keeps statistics and evaluates endpoints; `expiry` removes what has outlived its retention; `janitor` does
-//! housekeeping. Notices are sent by `postman` (mails) and `notifier` (operational webhooks). Among several nodes,
-//! `membership` decides which of them does what, `home` what that means for a queue, `steward` which one does the work that
-//! is done once for all, `timekeeper` by which clock they evaluate endpoints, and `send_gate` which may still send.
+//! The way of a delivery: after its commit it enters its endpoint queue (`endpoint_queues`), `dispatcher` starts a delivery
+//! worker, `renderer` makes the payload, `delivery_worker` brings it to a verdict. `scheduler` leases what waits in the store;
+//! `retry_accelerator` brings retries forward when their endpoint answers again; `replayer` brings replays forward; `inspector`
+//! tests receivers; `health` keeps statistics and evaluates endpoints; `retention_worker` removes what has outlived its
+//! retention; `housekeeping` does the rest. Notices are sent by `notice_mailer` (mails) and `operational_webhooks`. Among
+//! several nodes, `membership` decides which of them does what, `ownership` what that means for a queue, `leader` which one
+//! does the work that is done once for all, `clock_sync` by which clock they evaluate endpoints, and `send_gate` which may
+//! still send.
 
 mod admission;
 mod clock_sync;
@@ -54,7 +55,7 @@ use crate::{
         time::Timestamp,
     },
     runtime::Shutdown,
-    store::{ClusterStore, QueryStore, StoreError},
+    store::StoreError,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -62,8 +63,6 @@ pub struct Engine {
     pub queues: Arc<EndpointQueues>,
     pub queue_events: QueueEvents,
     pub delivery_worker: DeliveryWorker,
-    pub cluster_store: Arc<dyn ClusterStore>,
-    pub query_store: Arc<dyn QueryStore>,
     pub ids: IdGenerator,
     pub storage: Arc<StorageSpace>,
     /// How long audit records are kept.
@@ -133,7 +132,7 @@ impl Engine {
         }
         let membership = membership::Membership {
             queues: self.queues.clone(),
-            cluster_store: self.cluster_store.clone(),
+            store: self.delivery_worker.store.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
         };
@@ -151,16 +150,16 @@ impl Engine {
         let mut was_told = false;
         loop {
             let found = async {
-                let lanes = self.cluster_store.find_queues().await?;
-                let (cluster, every) = (self.cluster_store.clone(), self.intervals.health);
+                let queues = self.delivery_worker.store.find_queues().await?;
                 Ok((
-                    lanes,
-                    health::HealthWorker::begin(&self.delivery_worker, &self.queues, cluster, every).await?,
+                    queues,
+                    health::HealthWorker::begin(&self.delivery_worker, &self.queues, self.intervals.health)
+                        .await?,
                 ))
             };
             match found.await {
-                Ok((lanes, health)) => {
-                    for (endpoint, due) in lanes {
+                Ok((queues, health)) => {
+                    for (endpoint, due) in queues {
                         self.queues.delivery_waiting(endpoint, due);
                     }
                     return Ok(Some(health));
@@ -184,133 +183,129 @@ impl Engine {
         self.queues.start(self.delivery_worker.clock.now());
         let Some(health) = self.load_state(&stop).await? else { return Ok(()) };
         let start = Timestamp::from_millis(0);
-        let steward = leader::LeaderRole {
+        let leader = leader::LeaderRole {
             node_state: self.queues.node_state().clone(),
             clock: self.delivery_worker.clock.clone(),
         };
         let (scheduler, replayer, notifier) =
-            (self.scheduler(), self.replayer(steward.clone()), self.notifier(steward.clone()));
-        let (courier, lanes) = (Arc::new(self.delivery_worker), self.queues);
-        let postman = notice_mailer::NoticeMailer::new(
-            &courier,
-            lanes.mail_notices.clone(),
+            (self.scheduler(), self.replayer(leader.clone()), self.notifier(leader.clone()));
+        let (delivery_worker, queues) = (Arc::new(self.delivery_worker), self.queues);
+        let mailer = notice_mailer::NoticeMailer::new(
+            &delivery_worker,
+            queues.mail_notices.clone(),
             self.mail_settings,
             self.intervals.notices,
-            steward.clone(),
+            leader.clone(),
         );
         let expiry = retention_worker::RetentionWorker {
-            config_cache: courier.config_cache.clone(),
-            delivery_store: courier.delivery_store.clone(),
-            cluster_store: self.cluster_store.clone(),
-            clock: courier.clock.clone(),
-            metrics: courier.metrics.clone(),
+            config_cache: delivery_worker.config_cache.clone(),
+            store: delivery_worker.store.clone(),
+            clock: delivery_worker.clock.clone(),
+            metrics: delivery_worker.metrics.clone(),
             every: self.intervals.retention,
             scans: Vec::new(),
-            leader: steward.clone(),
+            leader: leader.clone(),
         };
         let recovery = retry_accelerator::RetryAccelerator {
             recovered: self.queue_events.recovered_endpoints,
-            delivery_store: courier.delivery_store.clone(),
-            clock: courier.clock.clone(),
+            store: delivery_worker.store.clone(),
+            clock: delivery_worker.clock.clone(),
             under_way: Vec::new(),
         };
-        let janitor = housekeeping::Housekeeping {
-            queues: lanes.clone(),
+        let housekeeping = housekeeping::Housekeeping {
+            queues: queues.clone(),
             changed_endpoints: self.queue_events.changed_endpoints,
-            config_cache: courier.config_cache.clone(),
-            delivery_store: courier.delivery_store.clone(),
-            cluster_store: self.cluster_store,
-            query_store: self.query_store,
-            clock: courier.clock.clone(),
-            metrics: courier.metrics.clone(),
+            config_cache: delivery_worker.config_cache.clone(),
+            store: delivery_worker.store.clone(),
+            clock: delivery_worker.clock.clone(),
+            metrics: delivery_worker.metrics.clone(),
             intervals: self.intervals,
-            http_sender: courier.http_sender.clone(),
+            http_sender: delivery_worker.http_sender.clone(),
             measure_at: start,
             count_at: start,
             purge_at: start,
-            key_uses_at: courier.clock.now().plus(self.intervals.key_uses),
+            key_uses_at: delivery_worker.clock.now().plus(self.intervals.key_uses),
             audit_removal_at: start,
             storage: self.storage,
             audit_retention: self.audit_retention,
-            leader: steward,
+            leader,
         };
-        let is_alone = lanes.node_state().is_single_node();
+        let is_alone = queues.node_state().is_single_node();
         let inspector = inspector::Inspector {
-            inspections_waiting: lanes.inspections.clone(),
-            delivery_worker: courier.clone(),
+            inspections_waiting: queues.inspections.clone(),
+            delivery_worker: delivery_worker.clone(),
             is_alone,
         };
         let mut dispatch = dispatcher::Dispatcher {
-            queues: lanes,
+            queues,
             ready: self.queue_events.ready,
-            delivery_worker: courier.clone(),
+            delivery_worker: delivery_worker.clone(),
             grace_period: self.grace_period,
         };
         tokio::join!(
             scheduler.run(stop.clone()),
-            janitor.run(stop.clone()),
+            housekeeping.run(stop.clone()),
             replayer.run(stop.clone()),
             inspector.run(stop.clone()),
             expiry.run(stop.clone()),
             health.run(stop.clone()),
-            postman.run(stop.clone()),
+            mailer.run(stop.clone()),
             notifier.run(stop.clone()),
             recovery.run(stop.clone()),
             dispatch.run(stop)
         );
-        drain(&courier, &dispatch).await
+        drain(&delivery_worker, &dispatch).await
     }
 
     fn scheduler(&self) -> scheduler::Scheduler {
         scheduler::Scheduler {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
-            delivery_store: self.delivery_worker.delivery_store.clone(),
-            cluster_store: self.cluster_store.clone(),
+            store: self.delivery_worker.store.clone(),
             clock: self.delivery_worker.clock.clone(),
             recheck_every: self.intervals.recheck,
             recheck_at: self.delivery_worker.clock.now().plus(self.intervals.recheck),
         }
     }
 
-    fn replayer(&self, steward: leader::LeaderRole) -> replayer::Replayer {
+    fn replayer(&self, leader: leader::LeaderRole) -> replayer::Replayer {
         replayer::Replayer {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
-            delivery_store: self.delivery_worker.delivery_store.clone(),
-            query_store: self.query_store.clone(),
-            cluster_store: self.cluster_store.clone(),
+            store: self.delivery_worker.store.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
             replays_changed: self.queues.replays.clone(),
             storage: self.storage.clone(),
             running: Vec::new(),
-            leader: steward,
+            leader,
         }
     }
 
-    fn notifier(&self, steward: leader::LeaderRole) -> operational_webhooks::OperationalWebhooks {
+    fn notifier(&self, leader: leader::LeaderRole) -> operational_webhooks::OperationalWebhooks {
         operational_webhooks::OperationalWebhooks {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
-            delivery_store: self.delivery_worker.delivery_store.clone(),
-            query_store: self.query_store.clone(),
+            store: self.delivery_worker.store.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
             storage: self.storage.clone(),
             notices_waiting: self.queues.webhook_notices.clone(),
             operator_app: self.operator_app.clone(),
             every: self.intervals.notices,
-            leader: steward,
+            leader,
         }
     }
 }
 
 /// Waits until every permit has come back. An event that was on its way into the store during the stop may hold one without
 /// a worker: left alone, the next start would have to assume that it was sent.
-async fn drain(courier: &DeliveryWorker, dispatch: &dispatcher::Dispatcher) -> Result<(), StoreError> {
+async fn drain(
+    delivery_worker: &DeliveryWorker,
+    dispatch: &dispatcher::Dispatcher,
+) -> Result<(), StoreError> {
     for _ in 0..DRAIN_FLUSHES_MAX {
-        courier.delivery_store.flush().await?;
+        delivery_worker.store.flush().await?;
         dispatch.release_queued().await;
         if dispatch.queues.permits_out() == 0 {
             break;

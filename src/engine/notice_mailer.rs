@@ -16,7 +16,7 @@ use crate::{
     outbound::{Mailer, SendMailResult},
     runtime::{Clock, Shutdown},
     store::{
-        DeliveryStore, StoreError,
+        Store, StoreError,
         notices::{MailCursor, MailOutcome, NoticeBatch},
     },
 };
@@ -46,7 +46,7 @@ pub struct MailSettings {
 
 pub(super) struct NoticeMailer {
     config_cache: Arc<ConfigCache>,
-    delivery_store: Arc<dyn DeliveryStore>,
+    store: Store,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     /// Notified when a notice was written.
@@ -80,17 +80,17 @@ impl Default for MailProgress {
 
 impl NoticeMailer {
     pub(super) fn new(
-        courier: &DeliveryWorker,
+        delivery_worker: &DeliveryWorker,
         notices_waiting: Arc<Notify>,
         settings: Option<MailSettings>,
         every: Duration,
         leader: LeaderRole,
     ) -> Self {
         Self {
-            config_cache: courier.config_cache.clone(),
-            delivery_store: courier.delivery_store.clone(),
-            clock: courier.clock.clone(),
-            metrics: courier.metrics.clone(),
+            config_cache: delivery_worker.config_cache.clone(),
+            store: delivery_worker.store.clone(),
+            clock: delivery_worker.clock.clone(),
+            metrics: delivery_worker.metrics.clone(),
             notices_waiting,
             settings,
             every,
@@ -114,17 +114,17 @@ impl NoticeMailer {
 
     async fn work(&mut self, stop: &Shutdown) {
         while !stop.is_graceful() {
-            let bell = self.notices_waiting.clone();
+            let notify = self.notices_waiting.clone();
             // Registered before the step, so that no notification is missed.
-            let rung = bell.notified();
-            let Some(turn) = self.lead(stop).await else { return };
+            let notified = notify.notified();
+            let Some(leadership) = self.lead(stop).await else { return };
             let come_back = self.step().await;
             let come_back = self.leader.next_check_at(come_back);
-            drop(turn);
+            drop(leadership);
             tokio::select! {
                 biased;
                 () = stop.graceful() => {}
-                () = rung => {}
+                () = notified => {}
                 () = self.clock.idle_until(come_back) => {}
             }
         }
@@ -135,7 +135,7 @@ impl NoticeMailer {
         tokio::select! {
             biased;
             () = stop.graceful() => None,
-            turn = self.leader.lead() => Some(turn),
+            leadership = self.leader.lead() => Some(leadership),
         }
     }
 
@@ -148,15 +148,15 @@ impl NoticeMailer {
         }
         self.progress.cooling_down.retain(|_, until| now < *until && until.since(now) <= MAIL_COOLDOWN);
         let resting = self.progress.cooling_down.keys().copied().collect();
-        let turn = MailCursor { after: self.progress.last_app, collecting: resting };
-        match self.delivery_store.next_mail(turn, now).await {
+        let leadership = MailCursor { after: self.progress.last_app, collecting: resting };
+        match self.store.next_mail(leadership, now).await {
             Ok(NoticeBatch { notices, .. }) if !notices.is_empty() => self.deliver(&notices, now).await,
             Ok(NoticeBatch { closes_at, .. }) => {
                 if let Some(post) = &self.settings {
                     post.mailer.close_idle().await;
                 }
-                let rested = self.progress.cooling_down.values().min().copied();
-                [closes_at, rested].into_iter().flatten().fold(now.plus(self.every), Timestamp::min)
+                let cooled_down_at = self.progress.cooling_down.values().min().copied();
+                [closes_at, cooled_down_at].into_iter().flatten().fold(now.plus(self.every), Timestamp::min)
             }
             Err(error) => {
                 tracing::warn!(%error, "could not take notices to mail");
@@ -168,11 +168,11 @@ impl NoticeMailer {
     async fn deliver(&mut self, notices: &[Notice], now: Timestamp) -> Timestamp {
         let Some(first) = notices.first() else { return now };
         self.progress.last_app = first.app;
-        let (post, letter) = match self.compose(notices, now) {
+        let (post, email) = match self.compose(notices, now) {
             Ok(found) => found,
             Err(why) => return self.record_result(first, MailOutcome::NoRecipient(why), now).await,
         };
-        let mailed = post.mailer.send(letter).await;
+        let mailed = post.mailer.send(email).await;
         let now = self.clock.now();
         if let SendMailResult::Down(error) = mailed {
             let pause = MAIL_ERROR_PAUSE
@@ -213,13 +213,13 @@ impl NoticeMailer {
         let app = app.ok_or("the app was deleted")?.app();
         let to = app.settings.contact_email.clone().or_else(|| post.operator_email.clone());
         let to = to.ok_or("the app has no contact_email, and operator_email is not set")?;
-        let desk = EmailRenderer {
+        let renderer = EmailRenderer {
             app: &app,
-            directory: &self.config_cache,
+            config_cache: &self.config_cache,
             public_url: post.public_url.as_deref(),
         };
-        let letter = desk.render(notices, to, now).ok_or("there is nothing to tell")?;
-        Ok((post, letter))
+        let email = renderer.render(notices, to, now).ok_or("there is nothing to tell")?;
+        Ok((post, email))
     }
 
     /// Records the result, and tries again until the store takes it: a mail that was sent must not be sent again for want of
@@ -227,7 +227,7 @@ impl NoticeMailer {
     async fn record_result(&self, first: &Notice, end: MailOutcome, come_back: Timestamp) -> Timestamp {
         loop {
             let now = self.clock.now();
-            match self.delivery_store.finish_mail(first.app, first.id, end.clone(), now).await {
+            match self.store.finish_mail(first.app, first.id, end.clone(), now).await {
                 Ok(()) => return come_back,
                 Err(error @ (StoreError::Closed | StoreError::Corrupt(_))) => {
                     tracing::error!(%error, notice = %first.id, "could not record the result of a mail");

@@ -16,7 +16,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
     store::{
-        DeliveryStore, QueryStore, StoreError,
+        Store, StoreError,
         deliveries::NewEvent,
         fan_out::{fan_out, receives_deliveries},
     },
@@ -33,8 +33,7 @@ const PUBLISH_ERROR_PAUSE: Duration = Duration::from_secs(5);
 pub(super) struct OperationalWebhooks {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) config_cache: Arc<ConfigCache>,
-    pub(super) delivery_store: Arc<dyn DeliveryStore>,
-    pub(super) query_store: Arc<dyn QueryStore>,
+    pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: IdGenerator,
     pub(super) storage: Arc<StorageSpace>,
@@ -60,13 +59,13 @@ impl OperationalWebhooks {
     async fn work(&self) {
         loop {
             // Registered before the step, so that no notification is missed.
-            let rung = self.notices_waiting.notified();
-            let turn = self.leader.lead().await;
+            let notified = self.notices_waiting.notified();
+            let leadership = self.leader.lead().await;
             let come_back = self.leader.next_check_at(self.step().await);
-            drop(turn);
+            drop(leadership);
             tokio::select! {
                 biased;
-                () = rung => {}
+                () = notified => {}
                 () = self.clock.idle_until(come_back) => {}
             }
         }
@@ -88,9 +87,9 @@ impl OperationalWebhooks {
     }
 
     async fn publish(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
-        let waiting = self.query_store.unpublished_notices(NOTICES_PER_STEP).await?;
+        let waiting = self.store.unpublished_notices(NOTICES_PER_STEP).await?;
         if waiting.closes_at.is_some_and(|at| at <= now) {
-            self.delivery_store.close_digests(now).await?;
+            self.store.close_digests(now).await?;
             return Ok(now);
         }
         if waiting.notices.is_empty() {
@@ -103,11 +102,9 @@ impl OperationalWebhooks {
             self.storage.add_stored(new.event.data.len(), new.deliveries.len());
         }
         if !events.is_empty() {
-            self.delivery_store.accept(events).await?;
+            self.store.accept(events).await?;
         }
-        self.delivery_store
-            .mark_notices_published(waiting.notices.iter().map(|notice| notice.id).collect())
-            .await?;
+        self.store.mark_notices_published(waiting.notices.iter().map(|notice| notice.id).collect()).await?;
         Ok(now)
     }
 
@@ -125,15 +122,15 @@ impl OperationalWebhooks {
     fn event(&self, notice: &Notice, entry: &CachedApp, data: Bytes, now: Timestamp) -> Option<NewEvent> {
         let event_type = notice.kind.event_type();
         let concerned: Vec<EndpointId> = notice.endpoints().collect();
-        let roster = entry.endpoints();
-        let mut wanting = roster.matching(&event_type);
-        wanting.retain(|endpoint| receives_deliveries(endpoint) && !concerned.contains(&endpoint.id()));
-        if wanting.is_empty() {
+        let index = entry.endpoints();
+        let mut subscribers = index.matching(&event_type);
+        subscribers.retain(|endpoint| receives_deliveries(endpoint) && !concerned.contains(&endpoint.id()));
+        if subscribers.is_empty() {
             return None;
         }
         let app = entry.app();
         let event = Arc::new(Event {
-            id: EventId::from_i64(self.ids.next_range(now, 1 + wanting.len() as u32)),
+            id: EventId::from_i64(self.ids.next_range(now, 1 + subscribers.len() as u32)),
             app: app.id,
             external_id: None,
             event_type,
@@ -145,10 +142,10 @@ impl OperationalWebhooks {
             has_no_subscribers: false,
             body_cache: BodyCache::default(),
         });
-        let births = fan_out(&event, &wanting, &*self.queues, now);
+        let new_deliveries = fan_out(&event, &subscribers, &*self.queues, now);
         let dedup = vec![DedupKey::new(app.id, DedupSpace::Notice, &notice.id.to_string())];
         // Does not depend on what was renamed since: a notice is published once.
         let fingerprint = Fingerprint::new(&event.event_type, b"", None, None, None);
-        Some(NewEvent { event, deliveries: births, dedup, fingerprint })
+        Some(NewEvent { event, deliveries: new_deliveries, dedup, fingerprint })
     }
 }

@@ -51,8 +51,10 @@ impl EndpointQueue {
     /// Whether another node has to send for this endpoint, or this one not yet. Tests for a disabled endpoint are sent by
     /// any node.
     pub(super) fn may_not_send(&self, state: &EndpointQueueState) -> bool {
-        let EndpointQueueSettings { is_exclusive, is_disabled: is_off, .. } = state.settings;
-        is_exclusive && !is_off && !(state.is_exclusive_owner && self.owner(state) == ShardOwnership::Local)
+        let EndpointQueueSettings { is_exclusive, is_disabled, .. } = state.settings;
+        is_exclusive
+            && !is_disabled
+            && !(state.is_exclusive_owner && self.owner(state) == ShardOwnership::Local)
     }
 
     pub(super) fn is_sent_elsewhere(&self) -> bool {
@@ -69,7 +71,7 @@ impl EndpointQueue {
     /// confirmation.
     pub(super) fn is_fetched_elsewhere(&self, state: &mut EndpointQueueState) -> bool {
         let is_shared = !state.settings.is_exclusive && !state.circuit.blocks_sending();
-        let is_ours = match self.owner(state) {
+        let is_owned_here = match self.owner(state) {
             ShardOwnership::Local if self.may_not_send(state) => {
                 self.request_confirmation();
                 return true;
@@ -78,10 +80,10 @@ impl EndpointQueue {
             ShardOwnership::Draining => is_shared,
             ShardOwnership::Remote => is_shared && state.is_helping_owner,
         };
-        if !is_ours {
+        if !is_owned_here {
             state.forget_waiting();
         }
-        !is_ours
+        !is_owned_here
     }
 
     /// Checks the ownership after a change of settings: the queue may belong to another node, or to this one alone.
@@ -184,7 +186,7 @@ impl EndpointQueues {
             self.schedule_apply(endpoint);
             return None;
         }
-        Some(self.queue(endpoint)).filter(|lane| lane.is_tracked_here())
+        Some(self.queue(endpoint)).filter(|queue| queue.is_tracked_here())
     }
 
     pub(super) fn is_owned_here(&self, endpoint: EndpointId) -> bool {
@@ -208,8 +210,8 @@ impl EndpointQueues {
     }
 
     fn wake_all(&self) {
-        for lane in self.all() {
-            let _ = self.ready.send(lane);
+        for queue in self.all() {
+            let _ = self.ready.send(queue);
         }
         self.refills.notify_one();
     }
@@ -223,9 +225,9 @@ impl EndpointQueues {
     /// been sent yet is for others to send, and results of the rest are ignored.
     pub(super) fn drop_all_leases(&self) {
         self.context.abandoned.notify_waiters();
-        for lane in self.all() {
+        for queue in self.all() {
             // Their permits go back to the queue, which is not locked any more.
-            drop(lane.drop_leases());
+            drop(queue.drop_leases());
         }
         self.due().clear();
         self.blocked.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -251,16 +253,16 @@ impl EndpointQueues {
 
     /// Wakes the queues that this node may no longer send for, so that they release what is in memory.
     pub(super) fn wake_departing(&self) {
-        for lane in self.all().into_iter().filter(|lane| lane.is_sent_elsewhere()) {
-            let _ = self.ready.send(lane);
+        for queue in self.all().into_iter().filter(|queue| queue.is_sent_elsewhere()) {
+            let _ = self.ready.send(queue);
         }
     }
 
     /// Gives these shards up: another node owns them from now on.
     pub(super) fn give_up_shards(&self, shards: &[u8]) {
-        for lane in self.all() {
-            if shards.contains(&lane.lock().settings.shard) {
-                lane.give_up();
+        for queue in self.all() {
+            if shards.contains(&queue.lock().settings.shard) {
+                queue.give_up();
             }
         }
     }
@@ -268,7 +270,7 @@ impl EndpointQueues {
     /// Inspects every queue once; also ends the throttling of other nodes' queues here when its time is over.
     pub(super) fn survey(&self, now: Timestamp) -> ClusterSurvey {
         let mut survey = ClusterSurvey::default();
-        self.all().iter().for_each(|lane| lane.survey(&mut survey, now));
+        self.all().iter().for_each(|queue| queue.survey(&mut survey, now));
         survey
     }
 
@@ -288,9 +290,9 @@ impl EndpointQueues {
 
     /// Makes this node the only sender: no other has a delivery of this queue in flight, or will have.
     pub(super) fn become_exclusive_owner(&self, endpoint: EndpointId, now: Timestamp) {
-        let lane = self.queue(endpoint);
-        if let Some(due) = lane.become_exclusive_owner(now) {
-            self.put_due(&lane, due);
+        let queue = self.queue(endpoint);
+        if let Some(due) = queue.become_exclusive_owner(now) {
+            self.put_due(&queue, due);
             self.refills.notify_one();
         }
     }
@@ -307,10 +309,10 @@ impl EndpointQueues {
             self.queue(*endpoint).set_helping(false);
         }
         for endpoint in wanted {
-            let lane = self.queue(*endpoint);
-            lane.set_helping(true);
-            if let Some(due) = lane.note_due(now) {
-                self.put_due(&lane, due);
+            let queue = self.queue(*endpoint);
+            queue.set_helping(true);
+            if let Some(due) = queue.note_due(now) {
+                self.put_due(&queue, due);
                 self.refills.notify_one();
             }
         }

@@ -135,8 +135,8 @@ impl PermitPool {
         self.is_wanted.store(true, Relaxed);
     }
 
-    /// Whether enough are free again for the scheduler to retry queues that found none. True at most once until `want` is called
-    /// again.
+    /// Whether enough are free again for the scheduler to retry queues that found none. True at most once until `request_permits` is
+    /// called again.
     pub(super) fn take_wakeup(&self) -> bool {
         self.is_wanted.load(Relaxed)
             && self.taken.load(Relaxed) * 16 <= self.total * 15
@@ -164,9 +164,9 @@ mod tests {
         let mut held = [0usize; 20];
         // Twenty queues that never release a permit take whatever they can get.
         for round in 0..1000 {
-            let lane = round % held.len();
-            if pool.take(&app, held[lane], 1) {
-                held[lane] += 1;
+            let queue = round % held.len();
+            if pool.take(&app, held[queue], 1) {
+                held[queue] += 1;
             }
         }
         assert!(held.iter().all(|held| *held >= 1));
@@ -180,9 +180,9 @@ mod tests {
     #[test]
     fn an_app_with_any_number_of_hanging_queues_leaves_permits_for_two_more_apps() {
         let pool = PermitPool::new(2048, usize::MAX);
-        let hang = |lanes: usize| {
+        let hang = |queues: usize| {
             let app = AppPermits::default();
-            (0..lanes).filter(|_| pool.take(&app, 0, 1)).count()
+            (0..queues).filter(|_| pool.take(&app, 0, 1)).count()
         };
         let many = hang(10_000);
         assert!((1000..=1792).contains(&many), "{many}");

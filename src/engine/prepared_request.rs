@@ -11,7 +11,7 @@ use crate::{
         outcome::{Attempt, Outcome, OutcomeClass},
         ports::LeasedDelivery,
         request_headers::{self, Header, RequestParts},
-        signer::{Signer, SigningError},
+        signing_keys::{SigningError, SigningKeys},
         time::Timestamp,
     },
     outbound::OutboundRequest,
@@ -31,13 +31,13 @@ pub(super) struct PreparedRequest {
 impl PreparedRequest {
     /// Renders the body, or reuses one that was rendered for another endpoint with the same contract and payload.
     pub(super) fn prepare(
-        carried: &LeasedDelivery,
+        leased: &LeasedDelivery,
         app: &App,
         endpoint: Arc<Endpoint>,
         payload: Payload,
     ) -> Result<Self, RenderError> {
-        let event = &carried.event;
-        let mut parcel = Self {
+        let event = &leased.event;
+        let mut prepared = Self {
             public_id: event.public_id(app.id_prefix()),
             app_uid: app.uid.clone(),
             livemode: app.settings.livemode,
@@ -45,24 +45,24 @@ impl PreparedRequest {
             payload,
             body: Bytes::new(),
         };
-        let contract = &*parcel.endpoint.contract;
-        let render = || body::render(contract, &parcel.parts(carried), carried.delivery.root);
+        let contract = &*prepared.endpoint.contract;
+        let render = || body::render(contract, &prepared.parts(leased), leased.delivery.root);
         let rendered = if body::depends_on_delivery(contract) {
             render()
         } else {
-            event.body_cache.get_or_render(parcel.endpoint.contract_hash, &parcel.payload, render)
+            event.body_cache.get_or_render(prepared.endpoint.contract_hash, &prepared.payload, render)
         };
-        parcel.body = rendered?;
-        Ok(parcel)
+        prepared.body = rendered?;
+        Ok(prepared)
     }
 
-    fn parts<'a>(&'a self, carried: &'a LeasedDelivery) -> EventParts<'a> {
+    fn parts<'a>(&'a self, leased: &'a LeasedDelivery) -> EventParts<'a> {
         EventParts {
             public_id: &self.public_id,
-            own_id: carried.event.id,
-            event_type: &carried.event.event_type,
-            created_at: carried.event.created_at,
-            data: self.payload.data(&carried.event),
+            own_id: leased.event.id,
+            event_type: &leased.event.event_type,
+            created_at: leased.event.created_at,
+            data: self.payload.data(&leased.event),
             app_uid: &self.app_uid,
             livemode: self.livemode,
             payload_version: self.payload.version(),
@@ -71,14 +71,14 @@ impl PreparedRequest {
 
     pub(super) fn request(
         &self,
-        carried: &LeasedDelivery,
+        leased: &LeasedDelivery,
         position: u32,
         now: Timestamp,
         fresh: bool,
     ) -> Result<OutboundRequest, RenderError> {
         let endpoint = &*self.endpoint;
-        let parts = self.parts(carried);
-        let delivery = &carried.delivery;
+        let parts = self.parts(leased);
+        let delivery = &leased.delivery;
         let request = RequestParts {
             event: &parts,
             root: delivery.root,
@@ -106,11 +106,11 @@ impl PreparedRequest {
 }
 
 fn signed_headers(endpoint: &Endpoint, request: &RequestParts<'_>) -> Result<Vec<Header>, SigningError> {
-    if let Some(signer) = &endpoint.signer {
-        return request_headers::render_headers(&endpoint.contract, signer, request);
+    if let Some(signing_keys) = &endpoint.signing_keys {
+        return request_headers::render_headers(&endpoint.contract, signing_keys, request);
     }
-    let signer = Signer::prepare_usable(&endpoint.contract, &endpoint.secrets)?;
-    request_headers::render_headers(&endpoint.contract, &signer, request)
+    let signing_keys = SigningKeys::prepare_usable(&endpoint.contract, &endpoint.secrets)?;
+    request_headers::render_headers(&endpoint.contract, &signing_keys, request)
 }
 
 /// Builds the history row of an attempt at this endpoint as it is now.

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 impl EndpointQueues {
     /// Returns the queue's next delivery, if one may be sent; wakes other queues that may send.
-    pub(super) fn next(&self, lane: &EndpointQueue, now: Timestamp) -> Option<Admitted> {
-        let (next, served) = lane.try_admit_next(now);
+    pub(super) fn next(&self, queue: &EndpointQueue, now: Timestamp) -> Option<Admitted> {
+        let (next, served) = queue.try_admit_next(now);
         self.wake_queues(served, now);
         next
     }
@@ -25,30 +25,30 @@ impl EndpointQueues {
     /// Processes the return of a delivery worker; `report` is `None` if nothing is known of what it sent.
     pub(super) fn finish_request(
         &self,
-        lane: &Arc<EndpointQueue>,
-        leave: &AdmissionTicket,
+        queue: &Arc<EndpointQueue>,
+        ticket: &AdmissionTicket,
         report: Option<SendResult>,
         now: Timestamp,
     ) {
-        let (change, look_at) = lane.finish_request(leave, report, now);
-        self.wake_queues(lane.release_slot(leave, now), now);
+        let (change, next_check_at) = queue.finish_request(ticket, report, now);
+        self.wake_queues(queue.release_slot(ticket, now), now);
         if change == CircuitTransition::Recovered {
-            let recovered = (lane.endpoint, report.map_or(now, |report| report.ended_at));
+            let recovered = (queue.endpoint, report.map_or(now, |report| report.ended_at));
             let _ = self.recovered_endpoints.send(recovered);
         }
         // A throttled queue releases what it has in memory; a wider one needs more workers.
         if change != CircuitTransition::Unchanged {
-            let _ = self.ready.send(lane.clone());
+            let _ = self.ready.send(queue.clone());
         }
-        if let Some(due) = look_at {
-            self.put_due(lane, due);
+        if let Some(due) = next_check_at {
+            self.put_due(queue, due);
             self.refills.notify_one();
         }
     }
 
     /// Passes slots to others that the queue was granted and has no use for.
-    pub(super) fn give_up_granted(&self, lane: &EndpointQueue, now: Timestamp) {
-        self.wake_queues(lane.give_up_granted(now), now);
+    pub(super) fn give_up_granted(&self, queue: &EndpointQueue, now: Timestamp) {
+        self.wake_queues(queue.give_up_granted(now), now);
     }
 
     pub(super) fn grant_free_slots(&self, now: Timestamp) {
@@ -57,8 +57,8 @@ impl EndpointQueues {
     }
 
     fn wake_queues(&self, served: WokenQueues, now: Timestamp) {
-        for lane in served.queues {
-            let _ = self.ready.send(self.queue(lane));
+        for queue in served.queues {
+            let _ = self.ready.send(self.queue(queue));
         }
         if let Some(at) = served.next_check_at {
             self.context.timers.set(at, TimerKey::Limiter, now);
@@ -68,9 +68,9 @@ impl EndpointQueues {
     /// Opens the circuit breaker of an endpoint that failed before this process began: it is probed before anything else is
     /// sent to it.
     pub fn start_half_open(&self, endpoint: EndpointId, now: Timestamp) {
-        let lane = self.queue(endpoint);
-        if let Some(due) = lane.start_half_open(now) {
-            self.put_due(&lane, due);
+        let queue = self.queue(endpoint);
+        if let Some(due) = queue.start_half_open(now) {
+            self.put_due(&queue, due);
             self.refills.notify_one();
         }
     }
@@ -82,7 +82,7 @@ impl EndpointQueues {
 
     /// Returns how many endpoints are paused, and how many circuit breakers are open.
     pub(super) fn throttled_counts(&self, now: Timestamp) -> (usize, usize) {
-        let spared = self.all().into_iter().map(|lane| lane.throttle_state(now));
-        spared.fold((0, 0), |(paused, open), one| (paused + usize::from(one.0), open + usize::from(one.1)))
+        let throttled = self.all().into_iter().map(|queue| queue.throttle_state(now));
+        throttled.fold((0, 0), |(paused, open), one| (paused + usize::from(one.0), open + usize::from(one.1)))
     }
 }

@@ -146,10 +146,10 @@ impl EndpointQueueState {
         if !self.circuit.blocks_sending() {
             return Some(due);
         }
-        let asked = Some(due).filter(|_| self.has_manual_waiting);
+        let manual = Some(due).filter(|_| self.has_manual_waiting);
         let opens_at = self.circuit.resumes_at().map(|at| at.max(due));
         // A probe may take a delivery that is not due yet, though less often.
         let ahead_at = self.circuit.early_probe_at().filter(|_| !self.has_none_to_probe);
-        [asked, opens_at, ahead_at].into_iter().flatten().min()
+        [manual, opens_at, ahead_at].into_iter().flatten().min()
     }
 }

@@ -14,23 +14,23 @@ pub(super) struct ReadyQueue {
 }
 
 /// Whether the delivery is manual: requested by itself, or the first attempt of a test.
-pub(super) fn is_manual(carried: &LeasedDelivery) -> bool {
-    carried.delivery.is_manual || (carried.delivery.retry_index == 0 && is_test(carried))
+pub(super) fn is_manual(leased: &LeasedDelivery) -> bool {
+    leased.delivery.is_manual || (leased.delivery.retry_index == 0 && is_test(leased))
 }
 
-pub(super) fn is_test(carried: &LeasedDelivery) -> bool {
-    carried.event.event_type == TEST_EVENT_TYPE
+pub(super) fn is_test(leased: &LeasedDelivery) -> bool {
+    leased.event.event_type == TEST_EVENT_TYPE
 }
 
 impl ReadyQueue {
     /// Adds a delivery. During a backlog, one that is due after its start is fresh.
-    pub(super) fn push(&mut self, carried: LeasedDelivery, backlog_until: Option<Timestamp>) {
-        if is_manual(&carried) {
-            self.manual.push_back(carried);
-        } else if backlog_until.is_some_and(|until| carried.due > until) {
-            self.fresh.push_back(carried);
+    pub(super) fn push(&mut self, leased: LeasedDelivery, backlog_until: Option<Timestamp>) {
+        if is_manual(&leased) {
+            self.manual.push_back(leased);
+        } else if backlog_until.is_some_and(|until| leased.due > until) {
+            self.fresh.push_back(leased);
         } else {
-            self.overdue.push_back(carried);
+            self.overdue.push_back(leased);
         }
     }
 
@@ -68,7 +68,7 @@ impl ReadyQueue {
 
     pub(super) fn holds(&self, delivery: DeliveryId) -> bool {
         let mut all = self.manual.iter().chain(&self.overdue).chain(&self.fresh);
-        all.any(|carried| carried.delivery.id == delivery)
+        all.any(|leased| leased.delivery.id == delivery)
     }
 
     /// Takes all but manual deliveries, and but the first `keep`.

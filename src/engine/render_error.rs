@@ -1,7 +1,7 @@
 //! Errors that keep a leased delivery from being sent. None is caused by the receiver.
 
 use crate::domain::{
-    body::SerialisationError, event_type::UnknownVersion, signer::SigningError, verdict::DeadReason,
+    body::SerialisationError, event_type::UnknownVersion, signing_keys::SigningError, verdict::DeadReason,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 mod tests;
 
 use super::{
-    function_fairness::{AppFairness, AppTurns, ExpectedDuration, FunctionName, TurnQueue},
+    function_fairness::{AppFairness, AppSlowRuns, ExpectedDuration, FunctionName, SlowRunQueue},
     function_run::{FunctionRun, RunResult, SlotGuard},
     function_slots::FunctionSlots,
     render_error::RenderError,
@@ -55,13 +55,13 @@ impl Renderer {
     /// contract names the version.
     pub(super) async fn payload(
         &self,
-        directory: &ConfigCache,
+        config_cache: &ConfigCache,
         event: &Event,
         endpoint: &Endpoint,
     ) -> Result<Payload, RenderError> {
         let Some(pinned) = &endpoint.record.settings.payload_version else {
             let is_named = body::contains_payload_version(&endpoint.contract);
-            let newest = || directory.catalogue().newest(&event.event_type).cloned();
+            let newest = || config_cache.catalogue().newest(&event.event_type).cloned();
             return Ok(Payload { converted: None, version: is_named.then(newest).flatten() });
         };
         let as_published = |version: Arc<str>| Payload { converted: None, version: Some(version) };
@@ -69,7 +69,7 @@ impl Renderer {
         if event.event_type == TEST_EVENT_TYPE || event.data.is_empty() {
             return Ok(as_published(pinned.as_str().into()));
         }
-        let version = match directory.catalogue().pinned(&event.event_type, pinned)? {
+        let version = match config_cache.catalogue().pinned(&event.event_type, pinned)? {
             PinnedVersion::AsPublished(version) => return Ok(as_published(version)),
             PinnedVersion::Converted(version) => version,
         };
@@ -96,21 +96,23 @@ impl Renderer {
     ) -> Result<RunResult, RenderError> {
         let function: FunctionName = (event.event_type.clone(), version.name.clone());
         let until = Instant::now() + SLOT_WAIT_MAX;
-        let known = self.fairness.of(event.app).map(|turn| (turn.expected(&function, event.id), turn));
-        let (places, hold) = match &known {
+        let known =
+            self.fairness.of(event.app).map(|slow_runs| (slow_runs.expected(&function, event.id), slow_runs));
+        let (slots, hold) = match &known {
             None | Some((ExpectedDuration::Quick, _)) => {
-                let place = self.quick_slots.take(until).await;
-                (&self.quick_slots, place.map(SlotGuard::of))
+                let slot = self.quick_slots.take(until).await;
+                (&self.quick_slots, slot.map(SlotGuard::of))
             }
-            Some((ExpectedDuration::Doubtful, turn)) => (
+            Some((ExpectedDuration::Doubtful, slow_runs)) => (
                 &self.doubtful_slots,
-                take_slot_in_turn(turn, &turn.doubtful, &self.doubtful_slots, until).await,
+                take_slot_in_turn(slow_runs, &slow_runs.doubtful, &self.doubtful_slots, until).await,
             ),
-            Some((ExpectedDuration::Slow, turn)) => {
-                (&self.slow_slots, take_slot_in_turn(turn, &turn.slow, &self.slow_slots, until).await)
-            }
+            Some((ExpectedDuration::Slow, slow_runs)) => (
+                &self.slow_slots,
+                take_slot_in_turn(slow_runs, &slow_runs.slow, &self.slow_slots, until).await,
+            ),
         };
-        let hold = hold.ok_or_else(|| busy_error(&function, places))?;
+        let hold = hold.ok_or_else(|| busy_error(&function, slots))?;
         // Another delivery may have made it for the same event meanwhile.
         if let Some(ended) = cached_result(event, version) {
             return Ok(ended);
@@ -118,7 +120,7 @@ impl Renderer {
         let work = (version.clone(), event.data.clone(), rule);
         let trial = FunctionRun::begin(function.clone(), event.id, work, hold)?;
         let ended = match known {
-            Some((ExpectedDuration::Slow, turn)) => trial.finish_slow(&turn).await,
+            Some((ExpectedDuration::Slow, slow_runs)) => trial.finish_slow(&slow_runs).await,
             _ => self.finish(trial, event, function).await?,
         };
         match &ended {
@@ -140,29 +142,29 @@ impl Renderer {
         if let Ok(ended) = timeout(QUICK_RUN_MAX, trial.finish()).await {
             return Ok(ended);
         }
-        let turn = self.fairness.note_slow(event.app, function.clone(), event.id);
-        let free = turn.slow.take_free().zip(self.slow_slots.take_free());
-        let Some((permit, place)) = free else {
+        let slow_runs = self.fairness.note_slow(event.app, function.clone(), event.id);
+        let free = slow_runs.slow.take_free().zip(self.slow_slots.take_free());
+        let Some((permit, slot)) = free else {
             // The run is stopped here; when its delivery comes back, it waits in line with the others.
-            trial.give_up(turn);
+            trial.give_up(slow_runs);
             return Err(busy_error(&function, &self.slow_slots));
         };
-        trial.move_to_slot(SlotGuard::in_turn(place, turn.clone(), permit));
-        Ok(trial.finish_slow(&turn).await)
+        trial.move_to_slot(SlotGuard::slow(slot, slow_runs.clone(), permit));
+        Ok(trial.finish_slow(&slow_runs).await)
     }
 }
 
 /// Waits for the app's turn and then for a slot: only one run of each app waits for a slot, so that all apps get theirs in
 /// turn.
 async fn take_slot_in_turn(
-    turn: &Arc<AppTurns>,
-    queue: &TurnQueue,
-    places: &FunctionSlots,
+    slow_runs: &Arc<AppSlowRuns>,
+    queue: &SlowRunQueue,
+    slots: &FunctionSlots,
     until: Instant,
 ) -> Option<SlotGuard> {
     let permit = queue.take(until).await?;
-    let place = places.take(until).await?;
-    Some(SlotGuard::in_turn(place, turn.clone(), permit))
+    let slot = slots.take(until).await?;
+    Some(SlotGuard::slow(slot, slow_runs.clone(), permit))
 }
 
 fn cached_result(event: &Event, version: &Arc<PayloadVersion>) -> Option<RunResult> {
@@ -172,8 +174,8 @@ fn cached_result(event: &Event, version: &Arc<PayloadVersion>) -> Option<RunResu
         .map(|converted| converted.map_or_else(RunResult::Failed, RunResult::Converted))
 }
 
-fn busy_error((event_type, version): &FunctionName, places: &FunctionSlots) -> RenderError {
-    if places.are_all_lost() {
+fn busy_error((event_type, version): &FunctionName, slots: &FunctionSlots) -> RenderError {
+    if slots.are_all_lost() {
         tracing::error!(%event_type, %version, "no slot for a payload function: the functions in all of them do not stop");
         return RenderError::temporary(format!(
             "payload version {version} of {event_type} has no place to be made in: the functions in all of them do not stop"

@@ -13,7 +13,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
     store::{
-        ClusterStore, DeliveryStore, QueryStore, StoreError,
+        Store, StoreError,
         replays::{ReplayPage, ReplaySource, ReplaySourceId, SourceSearch, Sources},
     },
 };
@@ -33,9 +33,7 @@ const REPLAY_ERROR_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Replayer {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) config_cache: Arc<ConfigCache>,
-    pub(super) delivery_store: Arc<dyn DeliveryStore>,
-    pub(super) query_store: Arc<dyn QueryStore>,
-    pub(super) cluster_store: Arc<dyn ClusterStore>,
+    pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: IdGenerator,
     /// Notified when a replay was begun, resumed, paused or cancelled.
@@ -66,20 +64,20 @@ impl Replayer {
     async fn work(&mut self) {
         let mut is_stale = true;
         loop {
-            let turn = if let Some(turn) = self.leader.try_lead() {
-                turn
+            let leadership = if let Some(leadership) = self.leader.try_lead() {
+                leadership
             } else {
                 is_stale = true;
                 self.leader.lead().await
             };
             if is_stale && let Err(error) = self.reload().await {
                 tracing::warn!(%error, "could not read the running replays");
-                drop(turn);
+                drop(leadership);
                 self.clock.idle_until(self.clock.now().plus(REPLAY_ERROR_PAUSE)).await;
                 continue;
             }
             let come_back = self.step().await;
-            drop(turn);
+            drop(leadership);
             is_stale = tokio::select! {
                 biased;
                 () = self.replays_changed.notified() => true,
@@ -106,7 +104,7 @@ impl Replayer {
             let (next_at, waited) = known.map_or((now, Duration::ZERO), |one| (one.next_at, one.waited));
             RunningReplay { replay, next_at, waited }
         };
-        self.running = self.cluster_store.running_replays().await?.into_iter().map(as_known).collect();
+        self.running = self.store.running_replays().await?.into_iter().map(as_known).collect();
         Ok(())
     }
 
@@ -150,7 +148,7 @@ impl Replayer {
         }
         let most = REPLAY_PAGE_MAX.min(replay.per_second as usize);
         let search = SourceSearch::of(replay, &self.config_cache);
-        let mut sources = self.query_store.replay_sources(search, most).await?;
+        let mut sources = self.store.replay_sources(search, most).await?;
         let room = self.capacity_for(&sources.found, now).await?;
         let is_short = room == 0 && !sources.found.is_empty();
         if is_short && *waited < NO_CAPACITY_PAUSE_MAX {
@@ -159,8 +157,7 @@ impl Replayer {
         }
         sources.truncate(room.max(1));
         let count = sources.found.len() as u32;
-        let Some(replay) = self.delivery_store.advance_replay(self.page(replay, sources, now), now).await?
-        else {
+        let Some(replay) = self.store.advance_replay(self.page(replay, sources, now), now).await? else {
             return Ok(None);
         };
         // Rounded up, so that it is never faster; even a page without sources leaves the others their turn.
@@ -196,8 +193,7 @@ impl Replayer {
         };
         let mut elsewhere: HashMap<EndpointId, usize> = sources.iter().filter_map(room).collect();
         if !elsewhere.is_empty() {
-            for behind in self.cluster_store.queues_with_due(elsewhere.keys().copied().collect(), now).await?
-            {
+            for behind in self.store.queues_with_due(elsewhere.keys().copied().collect(), now).await? {
                 // A disabled endpoint holds any number.
                 elsewhere
                     .entry(behind)

@@ -15,7 +15,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
     store::{
-        ClusterStore, DeliveryStore, StoreError,
+        Store, StoreError,
         retention::{EventIdRanges, ExpireResult, OverdueSearch},
     },
 };
@@ -36,8 +36,7 @@ const RESCAN_PAUSE_FACTOR: u32 = 50;
 
 pub(super) struct RetentionWorker {
     pub(super) config_cache: Arc<ConfigCache>,
-    pub(super) delivery_store: Arc<dyn DeliveryStore>,
-    pub(super) cluster_store: Arc<dyn ClusterStore>,
+    pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,
     /// How often it checks when there is nothing to do.
@@ -85,8 +84,8 @@ impl RetentionWorker {
     async fn work(&mut self) {
         loop {
             self.follow_contracts();
-            for place in 0..self.scans.len() {
-                while let Err(error) = self.scan(place).await {
+            for index in 0..self.scans.len() {
+                while let Err(error) = self.scan(index).await {
                     tracing::warn!(%error, "could not remove what has outlived its retention");
                     self.sleep(RETENTION_ERROR_PAUSE).await;
                 }
@@ -111,11 +110,11 @@ impl RetentionWorker {
     }
 
     /// Scans until it has caught up with its age.
-    async fn scan(&mut self, place: usize) -> Result<(), StoreError> {
+    async fn scan(&mut self, index: usize) -> Result<(), StoreError> {
         loop {
-            let turn = self.leader.lead().await;
+            let leadership = self.leader.lead().await;
             let now = self.clock.now();
-            let walk = &mut self.scans[place];
+            let walk = &mut self.scans[index];
             // A clock that was set back must not delay the scan until it is as late again.
             if walk.again_at.is_some_and(|at| at <= now) || walk.began_at > now {
                 *walk = RetentionScan::new(walk.age, now);
@@ -125,19 +124,19 @@ impl RetentionWorker {
             let to_id = first_id_at(oldest_kept);
             let search = OverdueSearch { after_id: walk.reached, to_id, most: EVENTS_PER_SCAN_STEP };
             if search.to_id > search.after_id + 1 {
-                let overdue = self.cluster_store.overdue(search, self.config_cache.clone(), now).await?;
+                let overdue = self.store.overdue(search, self.config_cache.clone(), now).await?;
                 self.expire(overdue.ranges).await?;
-                let walk = &mut self.scans[place];
+                let walk = &mut self.scans[index];
                 walk.reached = if overdue.is_last { to_id - 1 } else { overdue.reached };
                 if !overdue.is_last {
                     let took = self.clock.now().since(now);
-                    drop(turn);
+                    drop(leadership);
                     self.sleep(took.max(STEP_PAUSE_MIN)).await;
                     continue;
                 }
             }
             let now = self.clock.now();
-            self.scans[place].mark_caught_up(now);
+            self.scans[index].mark_caught_up(now);
             return Ok(());
         }
     }
@@ -145,7 +144,7 @@ impl RetentionWorker {
     async fn expire(&self, mut ranges: EventIdRanges) -> Result<(), StoreError> {
         while !ranges.is_empty() {
             let began = self.clock.now();
-            let expired = self.delivery_store.expire(ranges, self.config_cache.clone(), began).await?;
+            let expired = self.store.expire(ranges, self.config_cache.clone(), began).await?;
             self.report(&expired);
             ranges = expired.remaining;
             if !ranges.is_empty() {

@@ -7,7 +7,7 @@ use crate::{
         time::Timestamp,
     },
     runtime::{Clock, Shutdown},
-    store::{DeliveryStore, StoreError, deliveries::AdvanceRetries as Page},
+    store::{Store, StoreError, deliveries::AdvanceRetries as Page},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -20,7 +20,7 @@ const ADVANCE_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct RetryAccelerator {
     pub(super) recovered: mpsc::UnboundedReceiver<(EndpointId, Timestamp)>,
-    pub(super) delivery_store: Arc<dyn DeliveryStore>,
+    pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) under_way: Vec<Page>,
 }
@@ -59,9 +59,9 @@ impl RetryAccelerator {
     async fn step(&mut self) -> Duration {
         let mut pause = PAGE_PAUSE;
         for page in std::mem::take(&mut self.under_way) {
-            match self.delivery_store.advance_retries(page, self.clock.now()).await {
-                Ok(brought) => {
-                    let next = brought.next.map(|after| Page { after, ..page });
+            match self.store.advance_retries(page, self.clock.now()).await {
+                Ok(outcome) => {
+                    let next = outcome.next.map(|after| Page { after, ..page });
                     self.under_way.extend(next);
                 }
                 Err(StoreError::Unavailable(_) | StoreError::Overloaded) => {

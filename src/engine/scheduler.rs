@@ -8,7 +8,7 @@ use crate::{
     domain::{config_cache::ConfigCache, id::EndpointId, time::Timestamp},
     runtime::{Clock, Shutdown},
     store::{
-        ClusterStore, DeliveryStore,
+        Store,
         deliveries::{LeaseRequest, LeaseResult},
     },
 };
@@ -35,8 +35,7 @@ const RECHECK_PAUSE_MAX: Duration = Duration::from_secs(15);
 pub(super) struct Scheduler {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) config_cache: Arc<ConfigCache>,
-    pub(super) delivery_store: Arc<dyn DeliveryStore>,
-    pub(super) cluster_store: Arc<dyn ClusterStore>,
+    pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) recheck_every: Duration,
     pub(super) recheck_at: Timestamp,
@@ -46,13 +45,13 @@ impl Scheduler {
     pub(super) async fn run(mut self, stop: Shutdown) {
         loop {
             // Registered before the step, so that no notification is missed.
-            let bell = self.queues.refills.clone();
-            let rung = bell.notified();
+            let notify = self.queues.refills.clone();
+            let notified = notify.notified();
             let come_back = self.step().await;
             tokio::select! {
                 biased;
                 () = stop.graceful() => return,
-                () = rung => {}
+                () = notified => {}
                 () = self.clock.idle_until(come_back) => {}
             }
         }
@@ -66,32 +65,27 @@ impl Scheduler {
             self.recheck(now).await;
         }
         self.queues.unblock();
-        let wants = self.refill_requests(now);
-        let lanes: Vec<_> = wants.iter().map(|want| want.endpoint).collect();
-        if wants.is_empty() {
+        let requests = self.refill_requests(now);
+        let queues: Vec<_> = requests.iter().map(|request| request.endpoint).collect();
+        if requests.is_empty() {
             // Queues that are due and got no permits are set aside; going through many of them must not keep other tasks
             // waiting.
             tokio::task::yield_now().await;
             return self.queues.first_due().unwrap_or(self.recheck_at).min(self.recheck_at);
         }
-        match self.delivery_store.lease_due(wants, now).await {
+        match self.store.lease_due(requests, now).await {
             Ok(refilled) => {
                 for LeaseResult {
                     endpoint,
                     has_no_oldest: has_none,
                     has_more_fresh,
-                    has_more_manual: has_more_by_hand,
+                    has_more_manual,
                     next_due,
                 } in refilled
                 {
                     self.finish_refill(
                         endpoint,
-                        RefillOutcome {
-                            has_none,
-                            has_more_fresh,
-                            has_more_manual: has_more_by_hand,
-                            next_due,
-                        },
+                        RefillOutcome { has_none, has_more_fresh, has_more_manual, next_due },
                         now,
                     );
                 }
@@ -101,14 +95,14 @@ impl Scheduler {
                 tracing::warn!(%error, "could not fetch what is due");
                 let again = now.plus(REFILL_ERROR_PAUSE);
                 // The result is unknown: everything that was requested may still be there.
-                let brought = RefillOutcome {
+                let outcome = RefillOutcome {
                     has_none: true,
                     has_more_fresh: true,
                     has_more_manual: true,
                     next_due: Some(again),
                 };
-                for endpoint in lanes {
-                    self.finish_refill(endpoint, brought, now);
+                for endpoint in queues {
+                    self.finish_refill(endpoint, outcome, now);
                 }
                 again
             }
@@ -117,55 +111,56 @@ impl Scheduler {
 
     fn refill_requests(&self, now: Timestamp) -> Vec<LeaseRequest> {
         let mut seen = HashSet::new();
-        let mut wants = Vec::new();
-        for lane in self.queues.take_due(now, QUEUES_PER_STEP) {
-            if !seen.insert(lane.endpoint) {
+        let mut requests = Vec::new();
+        for queue in self.queues.take_due(now, QUEUES_PER_STEP) {
+            if !seen.insert(queue.endpoint) {
                 continue;
             }
-            match lane.begin_refill(PERMITS_PER_QUEUE, now) {
-                RefillDecision::Blocked => self.queues.block(lane),
+            match queue.begin_refill(PERMITS_PER_QUEUE, now) {
+                RefillDecision::Blocked => self.queues.block(queue),
                 RefillDecision::NotBefore(until) => {
                     if let Some(until) = until {
-                        self.queues.put_due(&lane, until);
+                        self.queues.put_due(&queue, until);
                     }
                 }
                 RefillDecision::Refill(RefillPermits {
-                    overdue: hands,
+                    overdue: permits,
                     is_probe,
                     fresh,
-                    manual: by_hand,
+                    manual,
                     backlog_until,
                 }) => {
-                    let (endpoint, bytes_max) = (lane.endpoint, self.queues.bytes_free() / QUEUES_PER_STEP);
+                    let (endpoint, bytes_max) = (queue.endpoint, self.queues.bytes_free() / QUEUES_PER_STEP);
                     let contract = self.config_cache.endpoint(endpoint).map(|found| found.contract.clone());
-                    wants.push(LeaseRequest {
+                    requests.push(LeaseRequest {
                         endpoint,
-                        permits: hands,
+                        permits,
                         is_probe,
                         backlog_until,
                         fresh_permits: fresh,
-                        manual_permits: by_hand,
+                        manual_permits: manual,
                         bytes_max,
                         contract,
                     });
                 }
             }
         }
-        wants
+        requests
     }
 
-    fn finish_refill(&self, endpoint: EndpointId, brought: RefillOutcome, now: Timestamp) {
-        let lane = self.queues.queue(endpoint);
-        let is_met = !self.queues.node_state().is_single_node() && is_leased_elsewhere(brought, now);
-        if let Some(due) = lane.finish_refill(brought, now) {
-            self.queues.put_due(&lane, if is_met { due.max(now.plus(REFILL_CONTENTION_PAUSE)) } else { due });
+    fn finish_refill(&self, endpoint: EndpointId, outcome: RefillOutcome, now: Timestamp) {
+        let queue = self.queues.queue(endpoint);
+        let is_met = !self.queues.node_state().is_single_node() && is_leased_elsewhere(outcome, now);
+        if let Some(due) = queue.finish_refill(outcome, now) {
+            self.queues
+                .put_due(&queue, if is_met { due.max(now.plus(REFILL_CONTENTION_PAUSE)) } else { due });
         }
     }
 
     /// Searches the store for due queues: notifications may be lost, the store is the truth.
     async fn recheck(&mut self, now: Timestamp) {
         let begun = self.clock.monotonic();
-        match self.cluster_store.find_queues().await {
+        match self.store.find_queues().await {
             Ok(found) => {
                 for (endpoint, due) in found {
                     self.queues.recheck(endpoint, due);
@@ -186,9 +181,9 @@ impl Scheduler {
 }
 
 /// Whether a delivery is due, and none came.
-fn is_leased_elsewhere(brought: RefillOutcome, now: Timestamp) -> bool {
-    let RefillOutcome { has_none, has_more_fresh, has_more_manual: has_more_by_hand, next_due } = brought;
-    has_none && !has_more_fresh && !has_more_by_hand && next_due.is_some_and(|due| due <= now)
+fn is_leased_elsewhere(outcome: RefillOutcome, now: Timestamp) -> bool {
+    let RefillOutcome { has_none, has_more_fresh, has_more_manual, next_due } = outcome;
+    has_none && !has_more_fresh && !has_more_manual && next_due.is_some_and(|due| due <= now)
 }
 
 #[cfg(test)]

@@ -4,18 +4,18 @@
 use crate::{
     domain::{node_lease::NodeLease, ports::SendGate},
     runtime::Clock,
-    store::DeliveryStore,
+    store::Store,
 };
 use std::sync::Arc;
 
 pub struct NodeSendGate {
     pub node_state: Arc<NodeLease>,
     pub clock: Arc<dyn Clock>,
-    pub delivery_store: Arc<dyn DeliveryStore>,
+    pub store: Store,
 }
 
 impl SendGate for NodeSendGate {
     fn is_open(&self) -> bool {
-        self.node_state.is_lease_valid(|| self.clock.monotonic()) && self.delivery_store.can_record()
+        self.node_state.is_lease_valid(|| self.clock.monotonic()) && self.store.can_record()
     }
 }

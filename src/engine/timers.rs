@@ -78,29 +78,33 @@ mod tests {
         Timestamp::from_millis(1_800_000_000_000 + ms)
     }
 
-    fn lane(number: i64) -> TimerKey {
+    fn queue(number: i64) -> TimerKey {
         TimerKey::Queue(EndpointId::from_i64(number))
     }
 
     #[test]
     fn due_timers_fire_once_and_the_others_stay_set() {
-        let alarm = TimerQueue::default();
-        for (wakes_at, number) in [(30, 3), (10, 1), (20, 2)] {
-            assert_eq!(alarm.set(at(wakes_at), lane(number), at(0)), at(wakes_at));
+        let timers = TimerQueue::default();
+        for (timer_at, number) in [(30, 3), (10, 1), (20, 2)] {
+            assert_eq!(timers.set(at(timer_at), queue(number), at(0)), at(timer_at));
         }
-        assert!(!alarm.is_due(at(9)) && alarm.take_due(at(9)).is_empty());
-        assert!(alarm.is_due(at(20)));
-        assert_eq!(alarm.take_due(at(20)), [lane(1), lane(2)]);
-        assert_eq!((alarm.first(), alarm.take_due(at(20)).len()), (Some(at(30)), 0));
+        assert!(!timers.is_due(at(9)) && timers.take_due(at(9)).is_empty());
+        assert!(timers.is_due(at(20)));
+        assert_eq!(timers.take_due(at(20)), [queue(1), queue(2)]);
+        assert_eq!((timers.first(), timers.take_due(at(20)).len()), (Some(at(30)), 0));
     }
 
     #[test]
     fn a_timer_set_before_the_clock_was_set_back_fires_whatever_else_is_set() {
-        let (alarm, hour) = (TimerQueue::default(), 3_600_000);
-        assert_eq!(alarm.set(at(2 * hour), lane(1), at(hour)), at(hour + 5000), "no timer is set far ahead");
-        alarm.set(at(7), lane(2), at(0));
-        assert!(alarm.is_due(at(5)));
-        assert_eq!(alarm.take_due(at(5)), [lane(1)]);
-        assert_eq!(alarm.first(), Some(at(7)));
+        let (timers, hour) = (TimerQueue::default(), 3_600_000);
+        assert_eq!(
+            timers.set(at(2 * hour), queue(1), at(hour)),
+            at(hour + 5000),
+            "no timer is set far ahead"
+        );
+        timers.set(at(7), queue(2), at(0));
+        assert!(timers.is_due(at(5)));
+        assert_eq!(timers.take_due(at(5)), [queue(1)]);
+        assert_eq!(timers.first(), Some(at(7)));
     }
 }

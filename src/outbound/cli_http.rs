@@ -73,22 +73,22 @@ impl CliClient {
     }
 
     /// Sends a request and returns the whole answer, whatever its status.
-    pub async fn send(&self, errand: ClientRequest) -> Result<Response<Bytes>, ClientError> {
+    pub async fn send(&self, client_request: ClientRequest) -> Result<Response<Bytes>, ClientError> {
         let started = Instant::now();
-        let (deadline, timeout) = (started + errand.timeout, errand.timeout);
+        let (deadline, timeout) = (started + client_request.timeout, client_request.timeout);
         let mut progress = AttemptProgress::new(started);
-        let ended = timeout_at(deadline, self.exchange(errand, deadline, &mut progress)).await;
+        let ended = timeout_at(deadline, self.exchange(client_request, deadline, &mut progress)).await;
         Ok(ended.unwrap_or_else(|_| Err(progress.timed_out(timeout)))?)
     }
 
     async fn exchange(
         &self,
-        errand: ClientRequest,
+        client_request: ClientRequest,
         deadline: Instant,
         progress: &mut AttemptProgress,
     ) -> Result<Response<Bytes>, SendError> {
-        let route = Route::new(errand.target.clone(), None)?;
-        let request = request(&errand, &route);
+        let route = Route::new(client_request.target.clone(), None)?;
+        let request = request(&client_request, &route);
         let (stream, _) = self.dialer.open_stream(&self.policy, &route, deadline, progress).await?;
         let meter = Arc::new(AnswerMeter::reading_at_most(ANSWER_BYTES_MAX));
         let wire = TokioIo::new(MeteredStream::new(stream, meter.clone(), None));
@@ -110,15 +110,15 @@ impl CliClient {
     }
 }
 
-fn request(errand: &ClientRequest, route: &Route) -> Request<Full<Bytes>> {
-    let mut request = Request::new(Full::new(errand.body.clone()));
-    *request.method_mut() = errand.method.clone();
+fn request(client_request: &ClientRequest, route: &Route) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(client_request.body.clone()));
+    *request.method_mut() = client_request.method.clone();
     *request.uri_mut() = route.uri().clone();
-    *request.headers_mut() = errand.headers.clone();
+    *request.headers_mut() = client_request.headers.clone();
     let headers = request.headers_mut();
     headers.insert(header::HOST, route.host().clone());
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    if !errand.body.is_empty() {
+    if !client_request.body.is_empty() {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     request

@@ -161,7 +161,7 @@ impl HttpClient {
             }
         }
         // Boxed: connecting is rare and its future large, while this one is made for every request.
-        let connection = Box::pin(self.dial(request, deadline, progress)).await?;
+        let connection = Box::pin(self.connect(request, deadline, progress)).await?;
         let message = match unsent {
             Some(message) => message,
             None => connection.route().render(method, request, &self.source_headers)?,
@@ -204,7 +204,7 @@ impl HttpClient {
         }
     }
 
-    async fn dial(
+    async fn connect(
         &self,
         request: &OutboundRequest,
         deadline: Instant,

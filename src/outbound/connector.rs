@@ -97,8 +97,8 @@ impl Connector {
                 Err(ForbiddenAddress.into())
             };
         }
-        let vetted = self.check_addresses(policy, target, progress).await?;
-        let usable = if self.proxy.is_some() { reject_own_addresses(vetted)? } else { reachable(vetted)? };
+        let checked = self.check_addresses(policy, target, progress).await?;
+        let usable = if self.proxy.is_some() { reject_own_addresses(checked)? } else { reachable(checked)? };
         Ok(usable.into_iter().map(DialTarget::Address).collect())
     }
 
@@ -167,9 +167,9 @@ impl Connector {
     ) -> Result<ProxiedStream, SendError> {
         match (&self.proxy, goal) {
             (Some(gateway), goal) => gateway.tunnel(&*self.resolver, goal, progress).await,
-            (None, DialTarget::Address(vetted)) => {
+            (None, DialTarget::Address(checked)) => {
                 progress.phase = AttemptPhase::Connecting;
-                let connected = TcpStream::connect(vetted.address()).await;
+                let connected = TcpStream::connect(checked.address()).await;
                 let connected = connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
                 connected.map(MaybeTls::Plain).map_err(|error| SendError::io(&error))
             }
@@ -181,13 +181,13 @@ impl Connector {
 
 /// Returns the addresses that this machine has a route to. An address of this machine itself refuses all of them,
 /// unless the operator listed it; the kernel knows the interfaces as they are now.
-fn reachable(vetted: Vec<CheckedAddress>) -> Result<Vec<CheckedAddress>, SendError> {
-    let mut reachable = Vec::with_capacity(vetted.len());
+fn reachable(checked: Vec<CheckedAddress>) -> Result<Vec<CheckedAddress>, SendError> {
+    let mut reachable = Vec::with_capacity(checked.len());
     let mut unreachable = None;
-    for vetted in vetted {
-        match is_own_address(vetted) {
+    for checked in checked {
+        match is_own_address(checked) {
             Ok(true) => return Err(ForbiddenAddress.into()),
-            Ok(false) => reachable.push(vetted),
+            Ok(false) => reachable.push(checked),
             Err(error) => unreachable = Some(SendError::no_route(&error)),
         }
     }
@@ -198,16 +198,16 @@ fn reachable(vetted: Vec<CheckedAddress>) -> Result<Vec<CheckedAddress>, SendErr
 }
 
 /// Refuses all addresses if an unlisted one is this machine's own. No route is needed: only the proxy connects.
-fn reject_own_addresses(vetted: Vec<CheckedAddress>) -> Result<Vec<CheckedAddress>, SendError> {
-    if vetted.iter().any(|vetted| is_own_address(*vetted).unwrap_or(false)) {
+fn reject_own_addresses(checked: Vec<CheckedAddress>) -> Result<Vec<CheckedAddress>, SendError> {
+    if checked.iter().any(|checked| is_own_address(*checked).unwrap_or(false)) {
         return Err(ForbiddenAddress.into());
     }
-    Ok(vetted)
+    Ok(checked)
 }
 
-fn is_own_address(vetted: CheckedAddress) -> io::Result<bool> {
-    let source = source_towards(vetted.address())?;
-    Ok(source == vetted.address().ip() && !vetted.is_listed())
+fn is_own_address(checked: CheckedAddress) -> io::Result<bool> {
+    let source = source_towards(checked.address())?;
+    Ok(source == checked.address().ip() && !checked.is_listed())
 }
 
 /// Returns the local address that a packet to `address` would leave from. Sends nothing: connecting a datagram socket

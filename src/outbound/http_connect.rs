@@ -1,6 +1,7 @@
 //! HTTP CONNECT: sends one request to the proxy and reads one bounded answer. Bytes that come with a success fail the attempt.
 //!
-//! `check_reply` decides which answers count against the receiver; docs/decisions/0009 gives the reasons.
+//! `check_reply` decides which answers count against the receiver; `docs/decisions/0009-own-proxy-tunnel.md` gives
+//! the reasons.
 
 use super::{
     proxy::{DialTarget, closed_early},

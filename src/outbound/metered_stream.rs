@@ -62,7 +62,7 @@ impl AnswerMeter {
         self.was_gate_closed.load(Relaxed)
     }
 
-    /// Whether any byte of an answer has come since `begin`.
+    /// Whether any byte of an answer has come since `reset`.
     pub(super) fn has_read(&self) -> bool {
         self.read_bytes.load(Relaxed) > 0
     }

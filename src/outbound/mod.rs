@@ -1,9 +1,9 @@
 //! The only module that makes outbound connections. One `post` is one HTTP request and one `Outcome`; a request is
 //! never repeated here.
 //!
-//! The way of a request: `client` takes a kept-alive connection from `pool` or has `dial` open one, `message` renders the
-//! request, `connection` exchanges it for an answer, `answer` keeps the permitted part of it. If the operator sets a proxy,
-//! all requests go through `proxy`. Mails (`mail`) go to the operator's own server, and through no proxy. The send gate is
+//! The way of a request: `client` takes a kept-alive connection from `pool` or has `connector` open one, `http_request` renders
+//! the request, `connection` exchanges it for an answer, `answer` keeps the permitted part of it. If the operator sets a proxy,
+//! all requests go through `proxy`. Mails (`smtp`) go to the operator's own server, and through no proxy. The send gate is
 //! checked before a connection is opened and before the first byte of a request: while it is closed, no request goes out.
 
 mod answer;
@@ -37,10 +37,10 @@ use tokio::time::Instant;
 
 /// Sends requests to receivers. The engine uses only this trait, so that a simulation can replace the network.
 pub trait HttpSender: Send + Sync {
-    /// Makes one POST and returns its outcome. Ends within `request.timeout`; the only error is `NotSent`: this node may
+    /// Makes one POST and returns its outcome. Ends within `request.timeout`; the only error is `GateClosed`: this node may
     /// not send, and no byte went out.
     ///
-    /// `Class::StaleConnection` means: a kept-alive connection was lost before any byte of an answer. The caller
+    /// `OutcomeClass::StaleConnection` means: a kept-alive connection was lost before any byte of an answer. The caller
     /// posts again, with `fresh` set, and records both.
     fn post(&self, request: OutboundRequest) -> SendFuture<'_>;
 
@@ -84,7 +84,7 @@ pub struct OutboundRequest {
 impl fmt::Debug for OutboundRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
-            .field("lane", &self.endpoint_id)
+            .field("endpoint_id", &self.endpoint_id)
             .field("target", &self.target)
             .field("body_bytes", &self.body.len())
             .field("timeout", &self.timeout)

@@ -36,13 +36,13 @@ impl ConnectionPool {
     /// was opened with other certificates, all of the queue's connections are closed.
     pub(super) fn take(
         &self,
-        lane: EndpointId,
+        endpoint: EndpointId,
         target: &TargetUrl,
         tls: Option<&EndpointTls>,
         now: Instant,
     ) -> Option<Box<HttpConnection>> {
-        let mut lanes = self.shard(lane);
-        let resting = lanes.get_mut(&lane)?;
+        let mut by_endpoint = self.shard(endpoint);
+        let resting = by_endpoint.get_mut(&endpoint)?;
         let connection = resting.pop()?;
         self.idle.fetch_sub(1, Relaxed);
         if self.is_fresh(&connection, now) && connection.route().serves(target, tls) {
@@ -51,21 +51,21 @@ impl ConnectionPool {
         // The newest is out of date or leads elsewhere, so the ones before it are no better.
         self.idle.fetch_sub(resting.len(), Relaxed);
         let closing = std::mem::take(resting);
-        drop(lanes);
+        drop(by_endpoint);
         drop((connection, closing));
         None
     }
 
     /// Keeps a connection for later, or closes it if there are enough.
-    pub(super) fn put(&self, lane: EndpointId, mut connection: Box<HttpConnection>, now: Instant) {
+    pub(super) fn put(&self, endpoint: EndpointId, mut connection: Box<HttpConnection>, now: Instant) {
         connection.mark_idle(now);
-        let mut lanes = self.shard(lane);
-        let resting = lanes.entry(lane).or_default();
+        let mut by_endpoint = self.shard(endpoint);
+        let resting = by_endpoint.entry(endpoint).or_default();
         if resting.len() < self.idle_per_queue_max && self.idle.load(Relaxed) < self.idle_max {
             self.idle.fetch_add(1, Relaxed);
             resting.push(connection);
         } else {
-            drop(lanes);
+            drop(by_endpoint);
             drop(connection);
         }
     }
@@ -75,8 +75,8 @@ impl ConnectionPool {
         let mut next = None;
         for shard in &self.shards {
             let mut closing = Vec::new();
-            let mut lanes = lock(shard);
-            for resting in lanes.values_mut() {
+            let mut by_endpoint = lock(shard);
+            for resting in by_endpoint.values_mut() {
                 // Oldest first, as they were put.
                 let expired = resting.partition_point(|connection| !self.is_fresh(connection, now));
                 closing.extend(resting.drain(..expired));
@@ -85,8 +85,8 @@ impl ConnectionPool {
                     next = Some(next.map_or(ends_at, |next: Instant| next.min(ends_at)));
                 }
             }
-            lanes.retain(|_, resting| !resting.is_empty());
-            drop(lanes);
+            by_endpoint.retain(|_, resting| !resting.is_empty());
+            drop(by_endpoint);
             self.idle.fetch_sub(closing.len(), Relaxed);
         }
         next
@@ -100,9 +100,9 @@ impl ConnectionPool {
         now.duration_since(connection.idle_since()) < self.idle_for_max
     }
 
-    fn shard(&self, lane: EndpointId) -> MutexGuard<'_, IdleByEndpoint> {
+    fn shard(&self, endpoint: EndpointId) -> MutexGuard<'_, IdleByEndpoint> {
         // The low bits count within a millisecond and the middle ones are the node's: mix them.
-        let mixed = (lane.as_i64() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (endpoint.as_i64() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         lock(&self.shards[(mixed >> 60) as usize % LOCK_SHARDS])
     }
 }

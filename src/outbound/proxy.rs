@@ -47,7 +47,7 @@ pub(super) enum DialTarget<'a> {
 impl DialTarget<'_> {
     pub(super) fn address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Address(vetted) => Some(vetted.address()),
+            Self::Address(checked) => Some(checked.address()),
             Self::Name(..) => None,
         }
     }
@@ -56,7 +56,7 @@ impl DialTarget<'_> {
 impl fmt::Display for DialTarget<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address(vetted) => write!(f, "{}", vetted.address()),
+            Self::Address(checked) => write!(f, "{}", checked.address()),
             Self::Name(name, port) => write!(f, "{name}:{port}"),
         }
     }

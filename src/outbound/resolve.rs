@@ -75,14 +75,14 @@ impl Default for SystemResolver {
 impl Resolver for SystemResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> ResolveFuture<'a> {
         Box::pin(async move {
-            let turn = self.name_semaphore(name);
+            let name_permit = self.name_semaphore(name);
             let looked_up = async {
-                let turn = turn.acquire_owned().await.map_err(io::Error::other)?;
+                let name_permit = name_permit.acquire_owned().await.map_err(io::Error::other)?;
                 // No free thread is a local failure that must not count against this name.
                 let free =
                     tokio::time::timeout(LOOKUP_WAIT_MAX, Arc::clone(&self.lookups).acquire_owned()).await;
                 let Ok(Ok(permit)) = free else { return Ok(None) };
-                self.look_up(name, (turn, permit)).await.map(Some)
+                self.look_up(name, (name_permit, permit)).await.map(Some)
             };
             match tokio::time::timeout(LOOKUP_TIMEOUT, looked_up).await {
                 Ok(Ok(Some(addresses))) => Ok(addresses),
@@ -101,15 +101,15 @@ impl SystemResolver {
     /// Returns the semaphore that limits the concurrent look-ups of one name.
     fn name_semaphore(&self, name: &str) -> Arc<Semaphore> {
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = by_name.get(name).and_then(Weak::upgrade) {
-            return turn;
+        if let Some(name_permit) = by_name.get(name).and_then(Weak::upgrade) {
+            return name_permit;
         }
         if by_name.len() >= LOOKUPS_AT_ONCE {
-            by_name.retain(|_, turn| turn.strong_count() > 0);
+            by_name.retain(|_, name_permit| name_permit.strong_count() > 0);
         }
-        let turn = Arc::new(Semaphore::new(LOOKUPS_PER_NAME));
-        by_name.insert(name.to_owned(), Arc::downgrade(&turn));
-        turn
+        let name_permit = Arc::new(Semaphore::new(LOOKUPS_PER_NAME));
+        by_name.insert(name.to_owned(), Arc::downgrade(&name_permit));
+        name_permit
     }
 
     async fn look_up(

@@ -1,6 +1,6 @@
 //! Send errors: an outcome class, and text that a support person understands.
 //!
-//! The text names no address and no secret. Errors of this machine have a class of their own (`Class::Local`),
+//! The text names no address and no secret. Errors of this machine have a class of their own (`OutcomeClass::Local`),
 //! because they must not count against the receiver.
 
 use super::tls;

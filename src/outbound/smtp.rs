@@ -38,7 +38,7 @@ const ERROR_TEXT_CHARS_MAX: usize = 300;
 /// Sends mails. The engine uses only this trait, so that a test can replace the mail service.
 pub trait Mailer: Send + Sync {
     /// Sends one mail and returns the result. Has no other error, and ends within the configured timeout.
-    fn send(&self, letter: Email) -> SendMailFuture<'_>;
+    fn send(&self, email: Email) -> SendMailFuture<'_>;
 
     /// Closes the open connection, if any. Called when no more mail is due for now.
     fn close_idle(&self) -> CloseFuture<'_>;
@@ -129,16 +129,16 @@ impl SmtpMailer {
         tried.await.unwrap_or_else(|_| Err(self.timeout_message())).map_err(|words| self.redact(&words))
     }
 
-    async fn send_mail(&self, letter: &Email) -> SendMailResult {
-        let message = match message::render(letter, &self.options.from) {
+    async fn send_mail(&self, email: &Email) -> SendMailResult {
+        let message = match message::render(email, &self.options.from) {
             Ok(message) => message,
             Err(words) => return SendMailResult::Refused(words),
         };
         let mut open = self.open.lock().await;
-        let rested = open.take().filter(|open| open.used_at.elapsed() < IDLE_MAX);
+        let idle = open.take().filter(|open| open.used_at.elapsed() < IDLE_MAX);
         let sending = async {
-            let mut ended = match rested {
-                Some(rested) => self.exchange(rested.connection, &message).await,
+            let mut ended = match idle {
+                Some(idle) => self.exchange(idle.connection, &message).await,
                 None => (Err(MailError::Stale(String::new())), None),
             };
             if let (Err(MailError::Stale(_)), _) = ended {
@@ -221,8 +221,8 @@ impl SmtpMailer {
 }
 
 impl Mailer for SmtpMailer {
-    fn send(&self, letter: Email) -> SendMailFuture<'_> {
-        Box::pin(async move { self.send_mail(&letter).await })
+    fn send(&self, email: Email) -> SendMailFuture<'_> {
+        Box::pin(async move { self.send_mail(&email).await })
     }
 
     fn close_idle(&self) -> CloseFuture<'_> {

@@ -48,8 +48,8 @@ pub(super) async fn negotiate(
 pub(super) async fn open_tunnel(link: &mut ProxiedStream, goal: &DialTarget<'_>) -> Result<(), SendError> {
     let mut message = vec![VERSION, CONNECT, 0];
     let port = match goal {
-        DialTarget::Address(vetted) => {
-            match vetted.address().ip() {
+        DialTarget::Address(checked) => {
+            match checked.address().ip() {
                 IpAddr::V4(ip) => {
                     message.push(IPV4);
                     message.extend_from_slice(&ip.octets());
@@ -59,7 +59,7 @@ pub(super) async fn open_tunnel(link: &mut ProxiedStream, goal: &DialTarget<'_>)
                     message.extend_from_slice(&ip.octets());
                 }
             }
-            vetted.address().port()
+            checked.address().port()
         }
         DialTarget::Name(name, port) => {
             let length = u8::try_from(name.len());

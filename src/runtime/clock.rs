@@ -71,7 +71,7 @@ impl Clock for SystemClock {
 }
 
 impl SystemClock {
-    /// Returns `steady` in microseconds.
+    /// Returns `monotonic` in microseconds.
     pub fn monotonic_us(self) -> i64 {
         let since_boot = clock_gettime(ClockId::Boottime);
         since_boot.tv_sec * 1_000_000 + since_boot.tv_nsec / 1000
@@ -184,7 +184,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn periodic_work_is_not_delayed_by_a_clock_that_is_set_back() {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(0)));
-        for (step_ms, rested) in [(-HOUR_MS, 60), (0, 60), (HOUR_MS, 1)] {
+        for (step_ms, slept_for) in [(-HOUR_MS, 60), (0, 60), (HOUR_MS, 1)] {
             let (begun, at) = (Instant::now(), clock.now().plus(Duration::from_mins(1)));
             let asleep = tokio::spawn({
                 let clock = clock.clone();
@@ -193,7 +193,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(1)).await;
             clock.step(step_ms);
             asleep.await.unwrap();
-            assert_eq!(begun.elapsed(), Duration::from_secs(rested), "{step_ms}");
+            assert_eq!(begun.elapsed(), Duration::from_secs(slept_for), "{step_ms}");
         }
     }
 

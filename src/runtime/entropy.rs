@@ -1,5 +1,5 @@
 //! Randomness, passed in as an argument. Secrets, keys and nonces are filled from the cryptographic source; jitter uses
-//! `roll`.
+//! `unit_float`.
 //!
 //! `SeededEntropy` makes both repeatable for tests and must never make a real secret.
 

@@ -12,11 +12,11 @@ pub fn run_on_own_thread<T: Send + 'static>(
     hold: impl Send + 'static,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<oneshot::Receiver<T>> {
-    let (tell, told) = oneshot::channel();
+    let (reply, result) = oneshot::channel();
     thread::Builder::new().name("apart".into()).stack_size(STACK_BYTES).spawn(move || {
         let done = work();
         drop(hold);
-        let _ = tell.send(done);
+        let _ = reply.send(done);
     })?;
-    Ok(told)
+    Ok(result)
 }

@@ -55,9 +55,9 @@ impl Shutdown {
         *self.0.borrow() >= ShutdownStage::Forced
     }
 
-    async fn reached(&self, stage: ShutdownStage) {
+    async fn reached(&self, phase: ShutdownStage) {
         let mut stages = self.0.clone();
-        if stages.wait_for(|now| *now >= stage).await.is_err() {
+        if stages.wait_for(|now| *now >= phase).await.is_err() {
             // Every handle is gone, so no stop can be requested any more.
             std::future::pending::<()>().await;
         }
@@ -80,22 +80,22 @@ impl ShutdownHandle {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let handle = self.clone();
         tokio::spawn(async move {
-            for stage in [ShutdownStage::Graceful, ShutdownStage::Forced] {
+            for phase in [ShutdownStage::Graceful, ShutdownStage::Forced] {
                 let name = tokio::select! {
                     _ = terminate.recv() => "SIGTERM",
                     _ = interrupt.recv() => "SIGINT",
                 };
-                tracing::info!(signal = name, ?stage, "asked to stop");
-                handle.advance_to(stage);
+                tracing::info!(signal = name, ?phase, "asked to stop");
+                handle.advance_to(phase);
             }
         });
         Ok(())
     }
 
-    fn advance_to(&self, stage: ShutdownStage) {
+    fn advance_to(&self, phase: ShutdownStage) {
         self.0.send_if_modified(|now| {
-            let forward = stage > *now;
-            *now = stage.max(*now);
+            let forward = phase > *now;
+            *now = phase.max(*now);
             forward
         });
     }

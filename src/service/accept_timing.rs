@@ -11,7 +11,7 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(25);
 impl Service {
     /// Waits for the store's answer, up to the time limit. After a timeout it is unknown whether the events were stored; the
     /// producer publishes again under the same id.
-    pub(super) async fn with_accept_timeout<T>(&self, reply: Reply<'_, T>) -> Result<T, StoreError> {
+    pub(super) async fn with_accept_timeout<T>(&self, reply: Reply<T>) -> Result<T, StoreError> {
         tokio::select! {
             biased;
             answer = reply => answer,

@@ -7,11 +7,10 @@ use super::{
 };
 use crate::domain::{
     api_key::{ApiKey, KeyHash, SETTINGS_KEY_ID, Scope},
-    audit::{AuditAction, AuditEntry},
+    audit::{AuditAction, AuditDetail, AuditEntry},
     id::{AppId, KeyId},
     time::Timestamp,
 };
-use serde_json::json;
 
 pub(super) const KEY_PREFIX: &str = "phk_";
 /// 5 random bits each: 260 bits.
@@ -79,10 +78,10 @@ impl Service {
             revoked_at: None,
             theme: None,
         };
-        let detail = Some(json!({ "scope": scope.name() }));
+        let detail = Some(AuditDetail::of_scope(scope.name()));
         let entry =
             self.audit_entry(caller, scope.app(), AuditAction::KeyCreated, key.id.to_string(), detail);
-        self.config_store.add_key(key.clone(), Some(entry)).await?;
+        self.store.add_key(key.clone(), Some(entry)).await?;
         self.config_cache.put_key(key.clone());
         Ok((key, text))
     }
@@ -119,7 +118,7 @@ impl Service {
                 keys.extend(self.config_cache.key_by_id(SETTINGS_KEY_ID).map(|live| live.with_last_use()));
             }
             let from = after.map_or(SETTINGS_KEY_ID, |cursor| KeyId::from_i64(cursor.id));
-            let stored = self.config_store.keys(from, limit + 1).await?;
+            let stored = self.store.keys(from, limit + 1).await?;
             keys.extend(stored.into_iter().map(|key| self.with_last_use(key)));
         } else {
             let all = self.config_cache.keys();
@@ -136,7 +135,7 @@ impl Service {
         let id = KeyId::parse(id).ok_or(Error::NotFound("key"))?;
         let found = match self.config_cache.key_by_id(id) {
             Some(live) => Some(live.with_last_use()),
-            None => self.config_store.key(id).await?,
+            None => self.store.key(id).await?,
         };
         found.filter(|key| !key.scope.is_portal()).ok_or(Error::NotFound("key"))
     }
@@ -156,7 +155,7 @@ impl Service {
 
     /// Revokes a key or portal link. Returns whether it was still there; afterwards it does not work in either case.
     pub(super) async fn revoke(&self, id: KeyId, entry: AuditEntry) -> Result<bool, Error> {
-        let was_there = self.config_store.revoke_key(id, self.clock.now(), Some(entry)).await?;
+        let was_there = self.store.revoke_key(id, self.clock.now(), Some(entry)).await?;
         self.config_cache.remove_key(id);
         Ok(was_there)
     }

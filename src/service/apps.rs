@@ -1,7 +1,7 @@
 //! Apps: created, listed, changed and deleted by the operator.
 
 use super::{
-    Caller, Error, Patch, Service, audit,
+    Caller, Error, Patch, Service,
     contracts::DEFAULT_CONTRACT,
     endpoint_loader::ContractChange,
     paging::{Cursor, Page, page_by_id},
@@ -9,7 +9,7 @@ use super::{
 use crate::{
     domain::{
         app::{App, AppRules, AppSettings},
-        audit::{AuditAction, changed_fields},
+        audit::{AuditAction, AuditDetail, changed_fields},
         email_address::{EMAIL_ADDRESS_FORM, is_email_address},
         id::{AppId, EXTERNAL_ID_FORM, EventId, is_external_id},
         quota::Quota,
@@ -80,7 +80,7 @@ impl Service {
             app.settings.id_prefix = Some(prefix.clone()).filter(|prefix| prefix != EventId::PREFIX);
         }
         let entry = self.audit_entry_in(caller, &app, AuditAction::AppCreated, &app.uid, None);
-        match self.config_store.add_app(app.clone(), Some(entry)).await? {
+        match self.store.add_app(app.clone(), Some(entry)).await? {
             Inserted::UidTaken => Err(Error::IdTaken(app.uid)),
             Inserted::Added => {
                 self.config_cache.put_app(app.clone(), rules);
@@ -146,9 +146,14 @@ impl Service {
         if let Some(follow) = follow {
             self.check_affected_endpoints(&app, &entry, follow)?;
         }
-        let noted =
-            self.audit_entry_in(caller, &app, AuditAction::AppChanged, &app.uid, audit::fields(&changed));
-        if !self.config_store.change_app(app.clone(), Some(noted)).await? {
+        let noted = self.audit_entry_in(
+            caller,
+            &app,
+            AuditAction::AppChanged,
+            &app.uid,
+            AuditDetail::of_fields(&changed),
+        );
+        if !self.store.change_app(app.clone(), Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }
         let has_other_limits = app.settings.limits != entry.app().settings.limits;
@@ -170,7 +175,7 @@ impl Service {
         let _turn = self.app_locks.lock(id.as_i64()).await;
         // Audit entries of an app are deleted with it; the entry about its deletion belongs to no app and stays.
         let noted = self.audit_entry(caller, None, AuditAction::AppDeleted, &entry.app().uid, None);
-        if !self.config_store.remove_app(id, Some(noted)).await? {
+        if !self.store.remove_app(id, Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }
         for endpoint in self.config_cache.remove_app(id) {

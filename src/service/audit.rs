@@ -10,7 +10,7 @@ use crate::{
     domain::{
         api_key::SETTINGS_KEY_ID,
         app::App,
-        audit::{AuditAction, AuditEntry, changed_fields},
+        audit::{AuditAction, AuditDetail, AuditEntry, changed_fields},
         config_cache::CachedApp,
         endpoint::EndpointRecord,
         id::{AppId, AuditId, KeyId},
@@ -18,7 +18,6 @@ use crate::{
     },
     store::audit::AuditFilter,
 };
-use serde_json::{Value, json};
 
 /// Name of the settings' key in the log.
 const SETTINGS_KEY_NAME: &str = "settings";
@@ -87,7 +86,7 @@ impl Service {
             },
         };
         let filter = AuditFilter { app, key, action: query.action, from: query.from, to: query.to };
-        let page = self.query_store.audit(filter, after, limit).await?;
+        let page = self.store.audit(filter, after, limit).await?;
         let show = |entry: AuditEntry| NamedAuditEntry {
             key: key_label(entry.key),
             app: entry.app.and_then(|id| self.uid_of(id)),
@@ -112,7 +111,7 @@ impl Service {
         app: &App,
         action: AuditAction,
         thing: impl Into<String>,
-        detail: Option<Value>,
+        detail: Option<AuditDetail>,
     ) -> AuditEntry {
         self.audit_entry(caller, Some(app.id), action, thing, detail)
     }
@@ -124,7 +123,7 @@ impl Service {
         app: Option<AppId>,
         action: AuditAction,
         thing: impl Into<String>,
-        detail: Option<Value>,
+        detail: Option<AuditDetail>,
     ) -> AuditEntry {
         let at = self.clock.now();
         AuditEntry {
@@ -146,12 +145,7 @@ pub(super) fn key_label(key: KeyId) -> String {
     if key == SETTINGS_KEY_ID { SETTINGS_KEY_NAME.to_owned() } else { key.to_string() }
 }
 
-/// Lists changed fields by name only: their values may be secret.
-pub(super) fn fields(names: &[String]) -> Option<Value> {
-    (!names.is_empty()).then(|| json!({ "fields": names }))
-}
-
-pub(super) fn endpoint_fields(before: &EndpointRecord, after: &EndpointRecord) -> Option<Value> {
+pub(super) fn endpoint_fields(before: &EndpointRecord, after: &EndpointRecord) -> Option<AuditDetail> {
     let mut names = changed_fields(&before.settings, &after.settings);
     if before.encrypted_headers != after.encrypted_headers {
         names.push("headers".to_owned());
@@ -159,5 +153,5 @@ pub(super) fn endpoint_fields(before: &EndpointRecord, after: &EndpointRecord) -
     if before.encrypted_tls != after.encrypted_tls {
         names.push("tls".to_owned());
     }
-    fields(&names)
+    AuditDetail::of_fields(&names)
 }

@@ -19,7 +19,7 @@ impl ChangeLocks {
     /// Locks the stripe of this id; waits while another change holds it.
     pub(super) async fn lock(&self, number: i64) -> MutexGuard<'_, ()> {
         // Numbers of one millisecond differ in their lowest bits, the others in the bits above the slot.
-        let place = (number ^ (number >> 22)) as usize % LOCK_COUNT;
-        self.0[place].lock().await
+        let index = (number ^ (number >> 22)) as usize % LOCK_COUNT;
+        self.0[index].lock().await
     }
 }

@@ -24,11 +24,11 @@ const OTHER_NODES_POLL_INTERVAL: Duration = Duration::from_secs(5);
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 impl Service {
-    /// Runs until dropped; a notification on `bell` means that there are new changes. Not used in single-node mode.
+    /// Runs until dropped; `notify` is notified when there are new changes. Not used in single-node mode.
     pub async fn sync_config(&self, notify: &Notify) {
         loop {
             // Registered before the read, so that no notification is missed.
-            let rung = notify.notified();
+            let notified = notify.notified();
             let pause = match self.catch_up().await {
                 Ok(()) => CHANGES_POLL_INTERVAL,
                 Err(error) => {
@@ -38,7 +38,7 @@ impl Service {
             };
             tokio::select! {
                 biased;
-                () = rung => {}
+                () = notified => {}
                 () = self.clock.sleep_for(pause) => {}
             }
         }
@@ -52,7 +52,7 @@ impl Service {
             self.clock.sleep_for(OTHER_NODES_POLL_INTERVAL).await;
             if !self.streams.has_subscribers() {
                 known = None;
-            } else if let Ok(view) = self.cluster_store.nodes().await
+            } else if let Ok(view) = self.store.nodes().await
                 && known.replace(view.write_counter) != Some(view.write_counter)
             {
                 self.streams.report_other_node();
@@ -63,7 +63,7 @@ impl Service {
     /// Loads all changes made until now into the configuration cache, then reports their version to the other nodes.
     pub(super) async fn catch_up(&self) -> Result<(), Error> {
         let (epoch, seen) = (self.node_state.epoch(), self.node_state.config_version());
-        let mut changes = self.cluster_store.changes(seen).await?;
+        let mut changes = self.store.changes(seen).await?;
         if changes.version == seen {
             return Ok(());
         }
@@ -84,14 +84,14 @@ impl Service {
         }
         // Commands whose permits were taken before the change are stored by then, so another node that reads this node's leases
         // sees them.
-        self.delivery_store.flush().await?;
+        self.store.flush().await?;
         self.node_state.set_config_version(changes.version, epoch);
         Ok(())
     }
 
     /// The list of changes is no longer complete: everything stored or cached may have changed.
     async fn add_everything(&self, changes: &mut ConfigChanges) -> Result<(), Error> {
-        let everything = self.config_store.config_snapshot().await?;
+        let everything = self.store.config_snapshot().await?;
         let mut apps: BTreeSet<AppId> = everything.apps.iter().map(|app| app.id).collect();
         let mut endpoints: BTreeSet<EndpointId> = everything.endpoints.iter().map(|one| one.id).collect();
         let mut keys: BTreeSet<KeyId> = everything.keys.iter().map(|key| key.id).collect();
@@ -129,7 +129,7 @@ impl Service {
 
     async fn sync_app(&self, id: AppId) -> Result<(), Error> {
         let _turn = self.app_locks.lock(id.as_i64()).await;
-        let Some(app) = self.config_store.app(id).await? else {
+        let Some(app) = self.store.app(id).await? else {
             self.readiness.forget_app(id);
             for endpoint in self.config_cache.remove_app(id) {
                 self.permits.endpoint_changed(endpoint.id());
@@ -166,7 +166,7 @@ impl Service {
     async fn sync_endpoint(&self, id: EndpointId) -> Result<(), Error> {
         let _turn = self.endpoint_locks.lock(id.as_i64()).await;
         let known = self.config_cache.endpoint(id);
-        let Some(record) = self.config_store.endpoint(id).await? else {
+        let Some(record) = self.store.endpoint(id).await? else {
             self.readiness.mark_usable(id);
             if known.is_some() {
                 self.config_cache.remove_endpoint(id);
@@ -186,7 +186,7 @@ impl Service {
     /// deliveries and other endpoints do not suffer. Its record is replaced all the same: other nodes rely on the disabled
     /// state, limits and order that this node has seen.
     async fn load_changed_endpoint(&self, app: &App, id: EndpointId) -> Result<(), Error> {
-        let Some(record) = self.config_store.endpoint(id).await? else { return Ok(()) };
+        let Some(record) = self.store.endpoint(id).await? else { return Ok(()) };
         let endpoint: Arc<Endpoint> = match self.load_endpoint(app, record.clone()) {
             Ok(endpoint) => {
                 self.readiness.mark_usable(id);
@@ -206,7 +206,7 @@ impl Service {
     }
 
     async fn sync_key(&self, id: KeyId) -> Result<(), Error> {
-        match self.config_store.key(id).await?.filter(|key| key.revoked_at.is_none()) {
+        match self.store.key(id).await?.filter(|key| key.revoked_at.is_none()) {
             None => self.config_cache.remove_key(id),
             Some(_) if self.config_cache.key_by_id(id).is_some() => {}
             Some(key) => self.config_cache.put_key(key),
@@ -216,7 +216,7 @@ impl Service {
 
     async fn sync_event_type(&self, id: EventTypeId) -> Result<(), Error> {
         let _turn = self.catalogue_lock.lock().await;
-        let Some(record) = self.config_store.event_type(id).await? else {
+        let Some(record) = self.store.event_type(id).await? else {
             let known = self.config_cache.catalogue().all();
             if let Some(gone) = known.iter().find(|one| one.record.id == id) {
                 self.config_cache.remove_event_type(&gone.record.name);

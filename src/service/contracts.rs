@@ -45,7 +45,7 @@ impl Service {
     /// Lists all contracts by name.
     pub fn contracts(&self, after: Option<Cursor>, limit: u32) -> Page<Arc<Contract>> {
         let all = self.contracts.by_name.values().map(|named| named.contract.clone());
-        let page = page_by_id(all.enumerate().collect(), |(place, _)| *place as i64 + 1, after, limit);
+        let page = page_by_id(all.enumerate().collect(), |(index, _)| *index as i64 + 1, after, limit);
         Page { rows: page.rows.into_iter().map(|(_, contract)| contract).collect(), next: page.next }
     }
 
@@ -114,13 +114,13 @@ impl Contracts {
         Ok(())
     }
 
-    /// Returns the overrides to store when `caller` asks for `asked`. A caller leaves unchanged the fields that only a
+    /// Returns the overrides to store when `caller` asks for `requested`. A caller leaves unchanged the fields that only a
     /// higher-ranking key may set. `layers` are the stored overrides of the app and of the endpoint.
     pub(super) fn allowed_overrides(
         &self,
         name: &str,
         layers: OverrideLayers,
-        asked: Option<Value>,
+        requested: Option<Value>,
         caller: Caller,
     ) -> Result<Option<Value>, Error> {
         let base = self.resolve(name, OverrideLayers { endpoint: None, ..layers })?.contract;
@@ -129,23 +129,23 @@ impl Contracts {
             Scope::App(_) | Scope::Publish(_) | Scope::Read(_) => OverrideLevel::App,
             Scope::Portal(_) | Scope::PortalRead(_) => OverrideLevel::Portal,
         };
-        if let Some(asked) = &asked
-            && let Err(error) = base.with_overrides(asked, setter)
+        if let Some(requested) = &requested
+            && let Err(error) = base.with_overrides(requested, setter)
         {
             let error = in_overrides(error);
-            return Err(match base.with_overrides(asked, OverrideLevel::Operator) {
+            return Err(match base.with_overrides(requested, OverrideLevel::Operator) {
                 Ok(_) => Error::Forbidden { detail: error.to_string(), field: Some(error.field) },
                 Err(_) => error.into(),
             });
         }
         if setter == OverrideLevel::Operator {
-            return Ok(asked);
+            return Ok(requested);
         }
         let mut kept = layers.endpoint.map(|stored| beyond_setter(stored, setter)).unwrap_or_default();
-        for (path, value) in asked.iter().flat_map(leaves) {
+        for (path, value) in requested.iter().flat_map(leaves) {
             set_field(&mut kept, &path, value);
         }
-        Ok(if kept.is_empty() { asked } else { Some(Value::Object(kept)) })
+        Ok(if kept.is_empty() { requested } else { Some(Value::Object(kept)) })
     }
 }
 
@@ -222,9 +222,9 @@ mod tests {
         let contracts = contracts();
         let stored =
             json!({ "https_only": true, "retry": { "jitter": "none" }, "retention": { "events": "1d" } });
-        let asked = json!({ "retry": { "waits": ["1s"] } });
+        let requested = json!({ "retry": { "waits": ["1s"] } });
         let allowed = contracts
-            .allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), Some(asked.clone()), APP)
+            .allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), Some(requested.clone()), APP)
             .unwrap();
         let merged =
             json!({ "https_only": true, "retention": { "events": "1d" }, "retry": { "waits": ["1s"] } });
@@ -233,9 +233,9 @@ mod tests {
         assert_eq!(cleared, Some(json!({ "https_only": true, "retention": { "events": "1d" } })));
         assert_eq!(
             contracts
-                .allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), Some(asked.clone()), ADMIN)
+                .allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), Some(requested.clone()), ADMIN)
                 .unwrap(),
-            Some(asked)
+            Some(requested)
         );
     }
 
@@ -259,7 +259,8 @@ mod tests {
         let stored =
             json!({ "https_only": true, "timeout": "9s", "retry": { "waits": ["1s"], "jitter": "none" } });
         let kept = json!({ "https_only": true, "retry": { "waits": ["1s"], "jitter": "none" } });
-        let ask = |asked| contracts.allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), asked, PORTAL);
+        let ask =
+            |requested| contracts.allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), requested, PORTAL);
         assert_eq!(ask(None).unwrap(), Some(kept.clone()));
         let mut merged = kept;
         merged["timeout"] = json!("5s");

@@ -83,13 +83,13 @@ impl Service {
         let filter = DeliveryListFilter { states, endpoint, event, event_type, from, to };
         let page = if by_due {
             let all = entry.endpoints();
-            let lanes = all.iter().map(|one| one.id()).filter(|id| endpoint.is_none_or(|only| only == *id));
-            let lanes = lanes.collect();
-            let mut page = self.query_store.queue(lanes, after, limit).await?;
+            let queues = all.iter().map(|one| one.id()).filter(|id| endpoint.is_none_or(|only| only == *id));
+            let queues = queues.collect();
+            let mut page = self.store.queue(queues, after, limit).await?;
             page.rows.retain(|listed| matches_filter(&filter, listed));
             page
         } else {
-            self.query_store.deliveries(app.id, filter, after, limit).await?
+            self.store.deliveries(app.id, filter, after, limit).await?
         };
         Ok(Page { rows: self.with_names(page.rows).await?, next: page.next })
     }
@@ -108,10 +108,13 @@ impl Service {
         entry: &CachedApp,
         id: DeliveryId,
     ) -> Result<(NamedDelivery, Vec<AttemptRow>), Error> {
-        let found = self.query_store.delivery(entry.app().id, id).await?;
+        let found = self.store.delivery(entry.app().id, id).await?;
         let (listed, attempts) = found.ok_or(Error::NotFound("delivery"))?;
-        let shown = self.with_names(vec![listed]).await?.pop().ok_or(Error::NotFound("delivery"))?;
-        Ok((shown, attempts))
+        Ok((self.named_delivery(listed).await?, attempts))
+    }
+
+    async fn named_delivery(&self, listed: DeliveryRow) -> Result<NamedDelivery, Error> {
+        self.with_names(vec![listed]).await?.pop().ok_or(Error::NotFound("delivery"))
     }
 
     /// Lists the endpoint's newest attempts, newest first.
@@ -121,7 +124,7 @@ impl Service {
         uid: &str,
     ) -> Result<Vec<(DeliveryId, AttemptRow)>, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?;
-        Ok(self.query_store.recent_attempts(entry.app().id, endpoint.id(), RECENT_ATTEMPTS_MAX).await?)
+        Ok(self.store.recent_attempts(entry.app().id, endpoint.id(), RECENT_ATTEMPTS_MAX).await?)
     }
 
     /// Explains in words why a delivery that is due is not sent yet.
@@ -144,7 +147,7 @@ impl Service {
                 found => found,
             },
         };
-        let page = self.query_store.dead_letters(entry.app().id, endpoint, closed_too, after, limit).await?;
+        let page = self.store.dead_letters(entry.app().id, endpoint, closed_too, after, limit).await?;
         Ok(Page { rows: self.with_names(page.rows).await?, next: page.next })
     }
 
@@ -157,15 +160,36 @@ impl Service {
         wish: RequestedAction,
     ) -> Result<NamedDelivery, Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
+        let known = match wish {
+            RequestedAction::Replay => Some(self.delivery_row(entry, id).await?),
+            RequestedAction::Retry | RequestedAction::Cancel | RequestedAction::Close => None,
+        };
+        self.act(caller, entry, id, wish, known).await
+    }
+
+    async fn delivery_row(&self, entry: &CachedApp, id: DeliveryId) -> Result<DeliveryRow, Error> {
+        let found = self.store.delivery(entry.app().id, id).await?;
+        Ok(found.ok_or(Error::NotFound("delivery"))?.0)
+    }
+
+    /// Performs the action. A replay needs the delivery as it was; with it, the result is not read again.
+    async fn act(
+        &self,
+        caller: Caller,
+        entry: &CachedApp,
+        id: DeliveryId,
+        wish: RequestedAction,
+        known: Option<DeliveryRow>,
+    ) -> Result<NamedDelivery, Error> {
         let now = self.clock.now();
         let ask = match wish {
             RequestedAction::Retry => DeliveryAction::Retry,
             RequestedAction::Replay => {
-                let (shown, _) = self.delivery_by_id(entry, id).await?;
-                if shown.delivery.state == DeliveryState::Delivered {
+                let was = &known.as_ref().ok_or(Error::NotFound("delivery"))?.delivery;
+                if was.state == DeliveryState::Delivered {
                     self.require_storage_space()?;
                 }
-                let endpoint = self.config_cache.endpoint(shown.delivery.endpoint);
+                let endpoint = self.config_cache.endpoint(was.endpoint);
                 let give_up_after = endpoint.and_then(|endpoint| endpoint.contract.retry.give_up_after);
                 DeliveryAction::Replay {
                     new_id: DeliveryId::from_i64(self.take_ids(now, 1)),
@@ -177,12 +201,14 @@ impl Service {
         };
         let app = entry.app();
         let noted = self.audit_entry_in(caller, &app, wish.audit_action(), id.to_string(), None);
-        match self.delivery_store.act(app.id, id, ask, now, Some(noted)).await? {
+        match self.store.act(app.id, id, ask, now, Some(noted)).await? {
             ActionResult::Done(delivery) | ActionResult::Made(delivery) => {
-                let (mut shown, _) = self.delivery_by_id(entry, delivery.id).await?;
+                let row = match known.filter(|known| known.delivery.id == delivery.id) {
+                    Some(known) => known,
+                    None => self.delivery_row(entry, delivery.id).await?,
+                };
                 // The delivery may have changed since; the answer shows the result of the action.
-                shown.delivery = delivery;
-                Ok(shown)
+                self.named_delivery(DeliveryRow { delivery, ..row }).await
             }
             ActionResult::Refused(refusal) => Err(refusal.into()),
             ActionResult::Deleted | ActionResult::Absent => Err(Error::NotFound("delivery")),
@@ -197,14 +223,16 @@ impl Service {
         id: &str,
         wish: RequestedAction,
     ) -> Result<NamedDelivery, Error> {
-        let (shown, _) = self.delivery(entry, id).await.map_err(|error| match error {
-            Error::NotFound(_) => Error::NotFound("dead letter"),
+        let none = || Error::NotFound("dead letter");
+        let id = DeliveryId::parse(id).ok_or_else(none)?;
+        let row = self.delivery_row(entry, id).await.map_err(|error| match error {
+            Error::NotFound(_) => none(),
             other => other,
         })?;
-        if shown.delivery.state != DeliveryState::Dead {
-            return Err(Error::NotFound("dead letter"));
+        if row.delivery.state != DeliveryState::Dead {
+            return Err(none());
         }
-        self.act_on_delivery(caller, entry, id, wish).await
+        self.act(caller, entry, id, wish, Some(row)).await
     }
 
     /// Deletes a terminal delivery together with its history; other states are refused.
@@ -212,11 +240,7 @@ impl Service {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let app = entry.app();
         let noted = self.audit_entry_in(caller, &app, AuditAction::DeliveryDeleted, id.to_string(), None);
-        match self
-            .delivery_store
-            .act(app.id, id, DeliveryAction::Delete, self.clock.now(), Some(noted))
-            .await?
-        {
+        match self.store.act(app.id, id, DeliveryAction::Delete, self.clock.now(), Some(noted)).await? {
             ActionResult::Refused(refusal) => Err(refusal.into()),
             ActionResult::Absent => Err(Error::NotFound("delivery")),
             ActionResult::Deleted | ActionResult::Done(_) | ActionResult::Made(_) => Ok(()),

@@ -86,14 +86,11 @@ impl Service {
         per_second: Option<u32>,
     ) -> Result<(Arc<Endpoint>, Vec<NamedReplay>), Error> {
         let before = Self::endpoint_of(entry, uid)?;
-        let off_at = before.record.disabled.as_ref().map(|off| off.at);
-        let since = self.trouble_since(&before, off_at).await?;
+        let disabled_at = before.record.disabled.as_ref().map(|off| off.at);
+        let since = self.trouble_since(&before, disabled_at).await?;
         // All checks that can refuse run before anything is changed.
-        let missed = MissedPeriod {
-            since: since.unwrap_or_else(|| self.clock.now()),
-            disabled_at: off_at,
-            per_second,
-        };
+        let missed =
+            MissedPeriod { since: since.unwrap_or_else(|| self.clock.now()), disabled_at, per_second };
         let mut planned = self.replays_of_missed(entry, &before, missed)?;
         self.require_storage_space()?;
         let _turn = self.replay_locks.lock(entry.app().id.as_i64()).await;
@@ -118,11 +115,11 @@ impl Service {
     async fn trouble_since(
         &self,
         endpoint: &Endpoint,
-        off_at: Option<Timestamp>,
+        disabled_at: Option<Timestamp>,
     ) -> Result<Option<Timestamp>, Error> {
-        let report = self.query_store.health(endpoint.record.app, endpoint.id(), self.clock.now()).await?;
+        let report = self.store.health(endpoint.record.app, endpoint.id(), self.clock.now()).await?;
         let first_failure = report.health.first_failure.map(|first| first.at);
-        Ok(off_at.into_iter().chain(first_failure).min())
+        Ok(disabled_at.into_iter().chain(first_failure).min())
     }
 
     /// Deletes an endpoint: cancels its waiting deliveries and keeps the history.
@@ -130,7 +127,7 @@ impl Service {
         let id = Self::endpoint_of(entry, uid)?.id();
         let _turn = self.endpoint_locks.lock(id.as_i64()).await;
         let noted = self.audit_entry_in(caller, &entry.app(), AuditAction::EndpointDeleted, uid, None);
-        if !self.config_store.remove_endpoint(id, self.clock.now(), Some(noted)).await? {
+        if !self.store.remove_endpoint(id, self.clock.now(), Some(noted)).await? {
             return Err(Error::NotFound("endpoint"));
         }
         self.config_cache.remove_endpoint(id);
@@ -158,11 +155,9 @@ impl Service {
         endpoint: EndpointId,
         settle: AvailabilityChange,
     ) -> Result<(), Error> {
-        let settled = self
-            .delivery_store
-            .apply_to_waiting(endpoint, settle, APPLIED_AT_ONCE_MAX, self.clock.now())
-            .await?;
-        if settled >= APPLIED_AT_ONCE_MAX {
+        let applied =
+            self.store.apply_to_waiting(endpoint, settle, APPLIED_AT_ONCE_MAX, self.clock.now()).await?;
+        if applied >= APPLIED_AT_ONCE_MAX {
             self.permits.endpoint_changed(endpoint);
         }
         self.publish_update(|| LiveUpdate::endpoint(app, endpoint));

@@ -12,7 +12,7 @@ use crate::{
         encryption::EncryptionError,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         secret::Secret,
-        signer::Signer,
+        signing_keys::SigningKeys,
         subscription::Patterns,
         target_url::TargetUrl,
         tls::{EndpointTls, TlsDocument},
@@ -62,10 +62,10 @@ impl Service {
         let secrets = record
             .secrets
             .iter()
-            .map(|sealed| {
-                let text = String::from_utf8(self.decrypt(app, &record, &sealed.encrypted)?)
+            .map(|encrypted| {
+                let text = String::from_utf8(self.decrypt(app, &record, &encrypted.encrypted)?)
                     .map_err(|_| decryption_failed(&EncryptionError::Damaged))?;
-                Ok(Secret { text, valid_from: sealed.valid_from, valid_until: sealed.valid_until })
+                Ok(Secret { text, valid_from: encrypted.valid_from, valid_until: encrypted.valid_until })
             })
             .collect::<Result<Vec<_>, Error>>()?;
         let headers: Option<Vec<(String, String)>> =
@@ -73,7 +73,7 @@ impl Service {
         let tls: Option<TlsDocument> =
             self.decrypt_document(app, &record, record.encrypted_tls.as_deref())?;
         let tls = tls.map(|document| EndpointTls::read(&document)).transpose()?.map(Arc::new);
-        let signer = Signer::prepare(&contract, &secrets).ok().map(Arc::new);
+        let signing_keys = SigningKeys::prepare(&contract, &secrets).ok().map(Arc::new);
         let https_only = contract.https_only.unwrap_or(self.limits.https_only);
         Ok(Endpoint {
             record,
@@ -83,7 +83,7 @@ impl Service {
             contract,
             contract_hash: hash,
             secrets,
-            signer,
+            signing_keys,
             headers: headers.unwrap_or_default().into(),
             tls,
             https_only,
@@ -94,10 +94,10 @@ impl Service {
         &self,
         app: &App,
         record: &EndpointRecord,
-        sealed: &[u8],
+        encrypted: &[u8],
     ) -> Result<Vec<u8>, Error> {
         self.keyring
-            .decrypt(sealed, &encryption_context(app, record))
+            .decrypt(encrypted, &encryption_context(app, record))
             .map_err(|error| decryption_failed(&error))
     }
 
@@ -105,10 +105,10 @@ impl Service {
         &self,
         app: &App,
         record: &EndpointRecord,
-        sealed: Option<&[u8]>,
+        encrypted: Option<&[u8]>,
     ) -> Result<Option<T>, Error> {
-        let Some(sealed) = sealed else { return Ok(None) };
-        let document = self.decrypt(app, record, sealed)?;
+        let Some(encrypted) = encrypted else { return Ok(None) };
+        let document = self.decrypt(app, record, encrypted)?;
         let text =
             std::str::from_utf8(&document).map_err(|_| decryption_failed(&EncryptionError::Damaged))?;
         documents::read(text).map(Some).map_err(|_| decryption_failed(&EncryptionError::Damaged))
@@ -117,24 +117,24 @@ impl Service {
     pub(super) fn encrypt(&self, app: &App, record: &EndpointRecord, plain: &[u8]) -> Result<Vec<u8>, Error> {
         let mut nonce = [0; 12];
         self.entropy.fill(&mut nonce);
-        let sealed = self.keyring.encrypt(plain, &encryption_context(app, record), nonce);
-        sealed.map_err(|error| Error::Internal(error.to_string()))
+        let encrypted = self.keyring.encrypt(plain, &encryption_context(app, record), nonce);
+        encrypted.map_err(|error| Error::Internal(error.to_string()))
     }
 
     /// Encrypts a list cursor, because its position may be a row of another app. `None` if encryption fails.
-    pub fn encrypt_cursor(&self, place: &[u8], bound_to: &str) -> Option<Vec<u8>> {
+    pub fn encrypt_cursor(&self, position: &[u8], bound_to: &str) -> Option<Vec<u8>> {
         let mut nonce = [0; 12];
         self.entropy.fill(&mut nonce);
-        self.keyring.encrypt(place, bound_to, nonce).ok()
+        self.keyring.encrypt(position, bound_to, nonce).ok()
     }
 
-    pub fn decrypt_cursor(&self, sealed: &[u8], bound_to: &str) -> Option<Vec<u8>> {
-        self.keyring.decrypt(sealed, bound_to).ok()
+    pub fn decrypt_cursor(&self, encrypted: &[u8], bound_to: &str) -> Option<Vec<u8>> {
+        self.keyring.decrypt(encrypted, bound_to).ok()
     }
 
     /// Stores the endpoint's contract under its hash, so that attempts made under it can be explained later.
     pub(super) async fn store_contract_of(&self, endpoint: &Endpoint) -> Result<(), Error> {
-        Ok(self.config_store.store_contract(endpoint.contract_hash, endpoint.contract.to_json()).await?)
+        Ok(self.store.store_contract(endpoint.contract_hash, endpoint.contract.to_json()).await?)
     }
 
     /// Checks that the affected endpoints are valid under the app's new contract or overrides.
@@ -148,7 +148,7 @@ impl Service {
             let fits = self.contract_of(app, &endpoint.record.settings).and_then(|resolved| {
                 self.check_urls(&mut endpoint.record.settings.clone(), &resolved.contract)?;
                 check_headers(&endpoint.headers, &resolved.contract)?;
-                Signer::prepare_usable(&resolved.contract, &endpoint.secrets)
+                SigningKeys::prepare_usable(&resolved.contract, &endpoint.secrets)
                     .map_err(|error| Error::field("contract", error))
             });
             if let Err(error) = fits {

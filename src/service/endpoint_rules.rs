@@ -29,7 +29,7 @@ impl Service {
             return Err(Error::field("payload_version", format!("must be {VERSION_NAME_FORM}")));
         }
         let most = self.limits.in_flight_max;
-        if settings.max_in_flight.is_some_and(|hands| !(1..=most).contains(&hands)) {
+        if settings.max_in_flight.is_some_and(|permits| !(1..=most).contains(&permits)) {
             return Err(Error::field("max_in_flight", format!("must be 1 to {most}")));
         }
         if settings.on_dead.is_some() && settings.ordered.is_none() {

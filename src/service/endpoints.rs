@@ -19,7 +19,7 @@ use crate::{
         ordering::{OnDead, OrderingMode},
         rate_limit::RateLimit,
         replay::Replay,
-        signer::Signer,
+        signing_keys::SigningKeys,
         time::Timestamp,
     },
     store::config::Inserted,
@@ -157,7 +157,7 @@ impl Service {
         self.store_contract_of(&endpoint).await?;
         let noted =
             self.audit_entry_in(caller, &app, AuditAction::EndpointCreated, &endpoint.record.uid, None);
-        match self.config_store.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
+        match self.store.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
             Inserted::UidTaken => Err(Error::IdTaken(endpoint.record.uid.clone())),
             Inserted::Added => {
                 self.config_cache.put_endpoint(endpoint.clone());
@@ -236,7 +236,7 @@ impl Service {
             change(&current, &mut record, now)?;
             if record == current.record {
                 for (replay, noted) in replays {
-                    self.delivery_store.start_replay(replay.clone(), Some(noted.clone())).await?;
+                    self.store.start_replay(replay.clone(), Some(noted.clone())).await?;
                 }
                 return Ok(current);
             }
@@ -249,11 +249,11 @@ impl Service {
             let detail = audit::endpoint_fields(&current.record, &changed.record);
             let noted = self.audit_entry_in(caller, &app, action, uid, detail);
             let stored =
-                self.config_store.change_endpoint_and_replay(changed.record.clone(), noted, replays.to_vec());
+                self.store.change_endpoint_and_replay(changed.record.clone(), noted, replays.to_vec());
             if stored.await? {
                 return self.activate(&app, changed).await;
             }
-            let stored = self.config_store.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
+            let stored = self.store.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
             current = Arc::new(self.load_endpoint(&app, stored)?);
         }
         Err(Error::Conflict("The endpoint is being changed by someone else; try again.".into()))
@@ -269,7 +269,7 @@ impl Service {
     ) -> Result<Arc<Endpoint>, Error> {
         let id = endpoint.id();
         while !self.config_cache.put_endpoint(endpoint.clone()) {
-            let stored = self.config_store.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
+            let stored = self.store.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
             let is_newest = stored.revision <= endpoint.record.revision;
             endpoint = Arc::new(self.load_endpoint(app, stored)?);
             if is_newest {
@@ -304,8 +304,9 @@ impl Service {
         }
         if !patch.tls.is_absent() {
             require_admin_for(caller, "tls", TLS_NEEDS_ADMIN)?;
-            let sealed = patch.tls.value().map(|tls| self.encrypt_tls(app, record, tls, now)).transpose()?;
-            record.encrypted_tls = sealed;
+            let encrypted =
+                patch.tls.value().map(|tls| self.encrypt_tls(app, record, tls, now)).transpose()?;
+            record.encrypted_tls = encrypted;
         }
         Ok(())
     }
@@ -333,8 +334,8 @@ impl Service {
         patch.contract.apply(&mut settings.contract);
         if !patch.overrides.is_absent() {
             let (name, layers) = (Self::contract_name(app, settings), Self::layers(app, settings));
-            let asked = patch.overrides.value().cloned();
-            settings.overrides = self.contracts.allowed_overrides(name, layers, asked, caller)?;
+            let requested = patch.overrides.value().cloned();
+            settings.overrides = self.contracts.allowed_overrides(name, layers, requested, caller)?;
         }
         patch.payload_version.apply(&mut settings.payload_version);
         patch.max_in_flight.apply(&mut settings.max_in_flight);
@@ -359,7 +360,7 @@ impl Service {
             self.check_health_url(settings, &contract)?;
         }
         if hash != endpoint.contract_hash {
-            Signer::prepare_usable(&contract, &endpoint.secrets)
+            SigningKeys::prepare_usable(&contract, &endpoint.secrets)
                 .map_err(|error| Error::field("contract", error))?;
         }
         match patch.headers {

@@ -25,7 +25,7 @@ impl Service {
         Self::require_admin(caller)
     }
 
-    /// Adds missing types and replaces those that differ; leaves all other types unchanged. With `is_rehearsal` everything is
+    /// Adds missing types and replaces those that differ; leaves all other types unchanged. With `is_dry_run` everything is
     /// checked and nothing stored.
     pub async fn import_event_types(
         &self,
@@ -38,8 +38,8 @@ impl Service {
         let mut imported = ImportResult::default();
         let (mut drafts, mut places, mut problems) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen = HashMap::new();
-        for (place, one) in given.into_iter().enumerate() {
-            let read = one.and_then(|(name, document)| match seen.insert(name.clone(), place) {
+        for (index, one) in given.into_iter().enumerate() {
+            let read = one.and_then(|(name, document)| match seen.insert(name.clone(), index) {
                 None => Ok(self.draft(name, document)),
                 Some(earlier) => {
                     Err(FieldError::new("name", format!("is the name of event_types[{earlier}] too")))
@@ -49,9 +49,9 @@ impl Service {
                 Ok(draft) if is_known(&draft) => imported.unchanged.push(draft.record.name),
                 Ok(draft) => {
                     drafts.push(draft);
-                    places.push(place);
+                    places.push(index);
                 }
-                Err(error) => problems.push((place, error)),
+                Err(error) => problems.push((index, error)),
             }
         }
         self.check_type_count(drafts.iter().filter(|draft| draft.known.is_none()).count())?;
@@ -78,19 +78,19 @@ impl Service {
         mut problems: Vec<(usize, FieldError)>,
     ) -> Result<Vec<CompiledType>, Error> {
         let mut ready = Vec::with_capacity(drafts.len());
-        for (compiled, place) in self.compile(caller, drafts).await?.into_iter().zip(places) {
+        for (compiled, index) in self.compile(caller, drafts).await?.into_iter().zip(places) {
             match compiled {
                 Ok(one) => ready.push(one),
-                Err(error) => problems.push((*place, error)),
+                Err(error) => problems.push((*index, error)),
             }
         }
         if problems.is_empty() {
             return Ok(ready);
         }
-        problems.sort_by_key(|(place, _)| *place);
-        let placed = |(place, error): (usize, FieldError)| {
+        problems.sort_by_key(|(index, _)| *index);
+        let placed = |(index, error): (usize, FieldError)| {
             let dot = if error.field.is_empty() { "" } else { "." };
-            FieldError { field: format!("event_types[{place}]{dot}{}", error.field), ..error }
+            FieldError { field: format!("event_types[{index}]{dot}{}", error.field), ..error }
         };
         Err(Error::Fields(problems.into_iter().map(placed).collect()))
     }

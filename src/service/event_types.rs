@@ -2,12 +2,12 @@
 //! its functions has run on the type's sample.
 
 use super::{
-    Caller, Error, Service, audit,
+    Caller, Error, Service,
     function_pool::function_clock,
     paging::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
-    audit::{AuditAction, changed_fields},
+    audit::{AuditAction, AuditDetail, changed_fields},
     event_type::{
         ConversionError, EventType, EventTypeDocument, EventTypeRecord, ONLY_VERSION, PayloadVersion,
         PinnedVersion, VersionDocument,
@@ -15,7 +15,6 @@ use crate::domain::{
     field_error::FieldError,
     id::EventTypeId,
 };
-use serde_json::Value;
 use std::sync::Arc;
 
 const EVENT_TYPES_MAX: usize = 2000;
@@ -51,13 +50,13 @@ impl CompiledType {
         changed_fields(&known.record.document, &self.event_type.record.document)
     }
 
-    fn audit_change(&self) -> (AuditAction, Option<Value>) {
+    fn audit_change(&self) -> (AuditAction, Option<AuditDetail>) {
         let Some(known) = &self.known else { return (AuditAction::EventTypeCreated, None) };
         let fields = self.changed(known);
         match (fields.as_slice(), self.event_type.archived_at()) {
             ([only], Some(_)) if only == ARCHIVED_AT => (AuditAction::EventTypeArchived, None),
             ([only], None) if only == ARCHIVED_AT => (AuditAction::EventTypeUnarchived, None),
-            (fields, _) => (AuditAction::EventTypeChanged, audit::fields(fields)),
+            (fields, _) => (AuditAction::EventTypeChanged, AuditDetail::of_fields(fields)),
         }
     }
 }
@@ -108,7 +107,7 @@ impl Service {
         let _turn = self.catalogue_lock.lock().await;
         let known = self.event_type(name)?;
         let noted = self.audit_entry(caller, None, AuditAction::EventTypeDeleted, name, None);
-        self.config_store.remove_event_type(known.record.id, Some(noted)).await?;
+        self.store.remove_event_type(known.record.id, Some(noted)).await?;
         self.config_cache.remove_event_type(name);
         Ok(())
     }
@@ -200,7 +199,7 @@ impl Service {
             let entry = self.audit_entry(caller, None, action, &one.event_type.record.name, detail);
             (one.event_type.record.clone(), Some(entry))
         });
-        if !self.config_store.put_event_types(noted.collect()).await? {
+        if !self.store.put_event_types(noted.collect()).await? {
             return Err(Error::Conflict(
                 "The event type is being changed by someone else; try again.".into(),
             ));

@@ -27,13 +27,13 @@ impl Service {
     ) -> Result<Page<Event>, Error> {
         let EventQuery { event_type, from, to } = query;
         let filter = EventFilter { event_type, from, to };
-        Ok(self.query_store.events(entry.app().id, filter, after, limit).await?)
+        Ok(self.store.events(entry.app().id, filter, after, limit).await?)
     }
 
     /// Finds an event by the producer's id or the internal one.
     pub async fn event(&self, entry: &CachedApp, id: &str) -> Result<Event, Error> {
         let app = entry.app();
-        let found = self.query_store.find_event(app.id, id.to_owned(), internal_event_id(&app, id)).await?;
+        let found = self.store.find_event(app.id, id.to_owned(), internal_event_id(&app, id)).await?;
         found.ok_or(Error::NotFound("event"))
     }
 
@@ -43,7 +43,7 @@ impl Service {
         id: &str,
     ) -> Result<(Event, Vec<NamedDelivery>), Error> {
         let event = self.event(entry, id).await?;
-        let listed = self.query_store.deliveries_of(event.id).await?;
+        let listed = self.store.deliveries_of(event.id).await?;
         Ok((event, self.with_names(listed).await?))
     }
 
@@ -52,7 +52,7 @@ impl Service {
         let event = self.event(entry, id).await?;
         let noted = self.audit_entry_in(caller, &entry.app(), AuditAction::EventErased, id, None);
         // False means that another call erased it first; the result is equal.
-        self.delivery_store.erase_data(event.app, event.id, Some(noted)).await?;
+        self.store.erase_data(event.app, event.id, Some(noted)).await?;
         Ok(())
     }
 }

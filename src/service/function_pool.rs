@@ -47,9 +47,9 @@ impl FunctionPool {
         field: &str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let places = self.acquire_slots(app).await.ok_or(Error::Overloaded)?;
+        let slots = self.acquire_slots(app).await.ok_or(Error::Overloaded)?;
         let working =
-            run_on_own_thread(places, work).map_err(|error| Error::Unavailable(error.to_string()))?;
+            run_on_own_thread(slots, work).map_err(|error| Error::Unavailable(error.to_string()))?;
         match timeout(WORK_TIME_MAX, working).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(_)) => Err(Error::Internal("the work of a payload version panicked".into())),
@@ -59,18 +59,17 @@ impl FunctionPool {
 
     async fn acquire_slots(&self, app: Option<AppId>) -> Option<Vec<OwnedSemaphorePermit>> {
         let until = Instant::now() + SLOT_WAIT_MAX;
-        let take = async |places: &Arc<Semaphore>| {
-            timeout_at(until, places.clone().acquire_owned()).await.ok()?.ok()
-        };
+        let take =
+            async |slots: &Arc<Semaphore>| timeout_at(until, slots.clone().acquire_owned()).await.ok()?.ok();
         let Some(app) = app else { return Some(vec![take(&self.operator).await?]) };
-        let turn = take(&self.app_slot(app)).await?;
-        Some(vec![turn, take(&self.apps).await?])
+        let permit = take(&self.app_slot(app)).await?;
+        Some(vec![permit, take(&self.apps).await?])
     }
 
     fn app_slot(&self, app: AppId) -> Arc<Semaphore> {
-        let mut turns = self.slots_by_app.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        turns.entry(app).or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
+        let mut slots = self.slots_by_app.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.retain(|_, permit| Arc::strong_count(permit) > 1);
+        slots.entry(app).or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
     }
 }
 

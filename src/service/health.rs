@@ -23,20 +23,21 @@ pub struct EndpointHealth {
 impl Service {
     pub async fn endpoint_health(&self, entry: &CachedApp, uid: &str) -> Result<EndpointHealth, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?;
-        let report = self.query_store.health(endpoint.record.app, endpoint.id(), self.clock.now()).await?;
+        let report = self.store.health(endpoint.record.app, endpoint.id(), self.clock.now()).await?;
         let health = report.health;
         let (state, since) = match &endpoint.record.disabled {
             Some(off) => ("disabled", off.at),
             None => (health.state().name(), health.state_since().unwrap_or(endpoint.record.created_at)),
         };
-        let off_at = report.clock.filter(|_| endpoint.record.disabled.is_none()).and_then(|(clock, at)| {
-            health.disables_in(&endpoint.contract.health, clock).map(|left| at.plus(left))
-        });
+        let disables_at =
+            report.clock.filter(|_| endpoint.record.disabled.is_none()).and_then(|(clock, at)| {
+                health.disables_in(&endpoint.contract.health, clock).map(|left| at.plus(left))
+            });
         Ok(EndpointHealth {
             state,
             since,
             health,
-            disables_at: off_at,
+            disables_at,
             last_success_at: report.last_success_at,
             windows: [("1h", report.hour), ("24h", report.day), ("72h", report.three_days)],
         })
@@ -44,7 +45,7 @@ impl Service {
 
     /// Returns the endpoints of an app that are degraded or failing.
     pub async fn endpoints_in_trouble(&self, entry: &CachedApp) -> Result<HashSet<EndpointId>, Error> {
-        Ok(self.query_store.unhealthy_endpoints(entry.app().id).await?.into_iter().collect())
+        Ok(self.store.unhealthy_endpoints(entry.app().id).await?.into_iter().collect())
     }
 
     /// Whether the endpoint is degraded or failing.

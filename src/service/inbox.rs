@@ -56,7 +56,7 @@ impl Service {
     /// Accepts what the inbox holds. Returns how many entries were settled, or `None` if there is no inbox.
     async fn accept_inbox(&self) -> Result<Option<usize>, Error> {
         let Some(_at_work) = self.lead_inbox() else { return Ok(Some(0)) };
-        let Some(submitted) = self.query_store.inbox_page().await? else { return Ok(None) };
+        let Some(submitted) = self.store.inbox_page().await? else { return Ok(None) };
         let mut by_app: BTreeMap<AppId, Vec<InboxEvent>> = BTreeMap::new();
         for submission in submitted {
             by_app.entry(submission.app).or_default().push(submission);
@@ -65,7 +65,7 @@ impl Service {
         for (app, submissions) in by_app {
             if let Some(entry) = self.config_cache.app_by_id(app) {
                 self.build_submitted(&entry, &submissions, &mut intake).await;
-            } else if self.config_store.app(app).await?.is_none() {
+            } else if self.store.app(app).await?.is_none() {
                 intake.removed.extend(submissions.iter().map(|submission| submission.number));
             }
             // Otherwise another node just created the app; it will be cached in a moment.
@@ -79,7 +79,7 @@ impl Service {
         }
         let sizes: Vec<_> =
             intake.events.iter().map(|(_, new)| (new.event.data.len(), new.deliveries.len())).collect();
-        let accepted = self.record_accept(begun, self.delivery_store.accept_inbox(intake).await)?;
+        let accepted = self.record_accept(begun, self.store.accept_inbox(intake).await)?;
         for ((bytes, deliveries), accepted) in sizes.into_iter().zip(accepted) {
             match accepted {
                 Accepted::New => {

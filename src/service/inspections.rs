@@ -44,7 +44,7 @@ impl Service {
             finished_at: None,
             report: None,
         };
-        match self.delivery_store.request_inspection(inspection.clone()).await? {
+        match self.store.request_inspection(inspection.clone()).await? {
             InspectionRequested::Waiting => {
                 Ok(NamedInspection { inspection, endpoint: endpoint.record.uid.clone() })
             }
@@ -64,7 +64,7 @@ impl Service {
         limit: u32,
     ) -> Result<Page<NamedInspection>, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?;
-        let page = self.query_store.inspections(endpoint.id(), after, limit).await?;
+        let page = self.store.inspections(endpoint.id(), after, limit).await?;
         let shown = |inspection| NamedInspection { inspection, endpoint: endpoint.record.uid.clone() };
         Ok(Page { rows: page.rows.into_iter().map(shown).collect(), next: page.next })
     }
@@ -73,7 +73,7 @@ impl Service {
     pub async fn inspection(&self, entry: &CachedApp, id: &str) -> Result<NamedInspection, Error> {
         let none = || Error::NotFound("inspection");
         let id = InspectionId::parse(id).ok_or_else(none)?;
-        let inspection = self.query_store.inspection(entry.app().id, id).await?.ok_or_else(none)?;
+        let inspection = self.store.inspection(entry.app().id, id).await?.ok_or_else(none)?;
         let mut names = self.endpoint_names(std::iter::once(inspection.endpoint)).await?;
         let endpoint = names.remove(&inspection.endpoint).map(|name| name.uid).unwrap_or_default();
         Ok(NamedInspection { inspection, endpoint })

@@ -78,7 +78,9 @@ impl Service {
     }
 
     fn is_stale(&self, record: &EndpointRecord) -> bool {
-        record.encrypted_parts().any(|sealed| self.keyring.key_id_of(sealed) != Ok(self.keyring.primary_id()))
+        record
+            .encrypted_parts()
+            .any(|encrypted| self.keyring.key_id_of(encrypted) != Ok(self.keyring.primary_id()))
     }
 
     /// Encrypts the secrets of one endpoint again. If it is changed at the same time, it is left for the next round.
@@ -97,20 +99,20 @@ impl Service {
         }
         record.revision += 1;
         let resealed = Arc::new(self.load_endpoint(&app, record)?);
-        let stored = if self.config_store.change_endpoint(resealed.record.clone(), None).await? {
+        let stored = if self.store.change_endpoint(resealed.record.clone(), None).await? {
             resealed
         } else {
-            let Some(record) = self.config_store.endpoint(id).await? else { return Ok(()) };
+            let Some(record) = self.store.endpoint(id).await? else { return Ok(()) };
             Arc::new(self.load_endpoint(&app, record)?)
         };
         self.activate(&app, stored).await.map(|_| ())
     }
 
     fn encrypt_again(&self, app: &App, record: &mut EndpointRecord) -> Result<(), Error> {
-        let place = record.clone();
-        for sealed in record.encrypted_parts_mut() {
-            if self.keyring.key_id_of(sealed) != Ok(self.keyring.primary_id()) {
-                *sealed = self.encrypt(app, &place, &self.decrypt(app, &place, sealed)?)?;
+        let before = record.clone();
+        for encrypted in record.encrypted_parts_mut() {
+            if self.keyring.key_id_of(encrypted) != Ok(self.keyring.primary_id()) {
+                *encrypted = self.encrypt(app, &before, &self.decrypt(app, &before, encrypted)?)?;
             }
         }
         Ok(())
@@ -119,8 +121,8 @@ impl Service {
     /// Checks at start that every needed encryption key is given: missing keys are reported once by id, not per endpoint.
     pub(super) fn check_encryption_keys(&self, endpoints: &[EndpointRecord]) -> Result<(), Error> {
         let mut missing: BTreeMap<String, usize> = BTreeMap::new();
-        for sealed in endpoints.iter().flat_map(EndpointRecord::encrypted_parts) {
-            if let Err(EncryptionError::UnknownKey(id)) = self.keyring.key_id_of(sealed) {
+        for encrypted in endpoints.iter().flat_map(EndpointRecord::encrypted_parts) {
+            if let Err(EncryptionError::UnknownKey(id)) = self.keyring.key_id_of(encrypted) {
                 *missing.entry(id).or_default() += 1;
             }
         }

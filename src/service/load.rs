@@ -26,8 +26,8 @@ impl Service {
     /// lose its deliveries silently. Fails also, naming the keys, if needed encryption keys are missing.
     pub async fn load_config(&self, admin_key: Option<&str>) -> Result<LoadedCounts, Error> {
         // Read first: changes during the load are applied again afterwards.
-        let version = self.cluster_store.changes(0).await?.version;
-        let everything = self.config_store.config_snapshot().await?;
+        let version = self.store.changes(0).await?.version;
+        let everything = self.store.config_snapshot().await?;
         let loaded = LoadedCounts {
             apps: everything.apps.len(),
             endpoints: everything.endpoints.len(),
@@ -48,7 +48,7 @@ impl Service {
                 Error::Internal(format!("endpoint {uid} of app {} cannot be used: {error}", app.uid))
             })?;
             let hash = endpoint.contract_hash;
-            if kept.insert(hash) && self.config_store.contract(hash).await?.is_none() {
+            if kept.insert(hash) && self.store.contract(hash).await?.is_none() {
                 self.store_contract_of(&endpoint).await?;
             }
             by_app.entry(app.id).or_default().push(Arc::new(endpoint));

@@ -8,8 +8,6 @@ pub mod api_keys;
 pub mod apps;
 pub mod audit;
 mod change_locks;
-#[cfg(test)]
-pub(crate) mod closed_store;
 mod config_sync;
 mod contracts;
 pub mod deliveries;
@@ -42,6 +40,8 @@ pub mod statistics;
 pub mod storage_limits;
 pub mod stream;
 pub mod system;
+#[cfg(test)]
+pub(crate) mod test_service;
 
 pub use error::Error;
 pub use patch::Patch;
@@ -64,7 +64,7 @@ use crate::{
         time::Timestamp,
     },
     runtime::{Clock, Entropy},
-    store::{ClusterStore, ConfigStore, DeliveryStore, QueryStore},
+    store::Store,
 };
 use change_locks::ChangeLocks;
 use contracts::Contracts;
@@ -99,10 +99,7 @@ impl Default for ServiceLimits {
 /// Dependencies and settings of a service.
 pub struct ServiceDeps {
     pub config_cache: Arc<ConfigCache>,
-    pub delivery_store: Arc<dyn DeliveryStore>,
-    pub config_store: Arc<dyn ConfigStore>,
-    pub query_store: Arc<dyn QueryStore>,
-    pub cluster_store: Arc<dyn ClusterStore>,
+    pub store: Store,
     pub node_state: Arc<NodeLease>,
     pub permits: Arc<dyn Permits>,
     pub clock: Arc<dyn Clock>,
@@ -121,10 +118,7 @@ pub struct ServiceDeps {
 
 pub struct Service {
     config_cache: Arc<ConfigCache>,
-    delivery_store: Arc<dyn DeliveryStore>,
-    config_store: Arc<dyn ConfigStore>,
-    query_store: Arc<dyn QueryStore>,
-    cluster_store: Arc<dyn ClusterStore>,
+    store: Store,
     node_state: Arc<NodeLease>,
     permits: Arc<dyn Permits>,
     clock: Arc<dyn Clock>,
@@ -168,10 +162,7 @@ impl Service {
         let started_at = parts.clock.now();
         Self {
             config_cache: parts.config_cache,
-            delivery_store: parts.delivery_store,
-            config_store: parts.config_store,
-            query_store: parts.query_store,
-            cluster_store: parts.cluster_store,
+            store: parts.store,
             node_state: parts.node_state,
             permits: parts.permits,
             clock: parts.clock,

@@ -104,7 +104,7 @@ impl Service {
         if let Some(contract) = known.get(&hash) {
             return Ok(contract.clone());
         }
-        let document = self.config_store.contract(hash).await?;
+        let document = self.store.contract(hash).await?;
         let contract = document.map(|document| Contract::from_json(&document)).transpose();
         let contract = contract.map_err(|error| Error::Internal(format!("contract {hash}: {error}")))?;
         let contract = contract.map(Arc::new);

@@ -69,7 +69,7 @@ impl Service {
     pub async fn notice(&self, entry: &CachedApp, id: &str) -> Result<NamedNotice, Error> {
         let none = || Error::NotFound("notice");
         let id = NoticeId::parse(id).ok_or_else(none)?;
-        let notice = self.query_store.notice(entry.app().id, id).await?.ok_or_else(none)?;
+        let notice = self.store.notice(entry.app().id, id).await?.ok_or_else(none)?;
         self.with_notice_names(vec![notice]).await?.pop().ok_or_else(none)
     }
 
@@ -89,7 +89,7 @@ impl Service {
             },
         };
         let filter = NoticeFilter { app, kind: query.kind, endpoint, from: query.from, to: query.to };
-        let page = self.query_store.notices(filter, after, limit).await?;
+        let page = self.store.notices(filter, after, limit).await?;
         Ok(Page { rows: self.with_notice_names(page.rows).await?, next: page.next })
     }
 

@@ -54,7 +54,7 @@ impl Service {
         if !deleted.is_empty() {
             deleted.sort_unstable();
             deleted.dedup();
-            let stored = self.config_store.endpoint_names(deleted).await?;
+            let stored = self.store.endpoint_names(deleted).await?;
             names.extend(stored.into_iter().map(|name| (name.id, name)));
         }
         Ok(names)

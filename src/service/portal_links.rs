@@ -9,13 +9,12 @@ use super::{
 use crate::domain::{
     api_key::{ApiKey, KeyHash, Scope},
     app::App,
-    audit::AuditAction,
+    audit::{AuditAction, AuditDetail},
     config_cache::CachedApp,
     id::KeyId,
     portal_theme::{EXPIRED_LINK_RETENTION, PortalTheme},
     time::Timestamp,
 };
-use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
 const LINK_TOKEN_PREFIX: &str = "pht_";
@@ -77,10 +76,10 @@ impl Service {
             revoked_at: None,
             theme: Some(theme),
         };
-        let detail = Some(json!({ "scope": key.scope.name() }));
+        let detail = Some(AuditDetail::of_scope(key.scope.name()));
         let noted =
             self.audit_entry_in(caller, &app, AuditAction::PortalLinkCreated, key.id.to_string(), detail);
-        let forgotten = self.config_store.add_key(key.clone(), Some(noted)).await?;
+        let forgotten = self.store.add_key(key.clone(), Some(noted)).await?;
         self.config_cache.remove_keys(&forgotten);
         self.config_cache.put_key(key.clone());
         Ok((key, token))

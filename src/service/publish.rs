@@ -57,14 +57,14 @@ pub struct Published {
 /// Public id of an endpoint; a reference to the endpoint saves a copy on the hot path.
 #[derive(Debug)]
 pub enum EndpointUid {
-    LoadedCounts(Arc<Endpoint>),
+    Loaded(Arc<Endpoint>),
     Text(String),
 }
 
 impl EndpointUid {
     pub fn as_str(&self) -> &str {
         match self {
-            Self::LoadedCounts(endpoint) => &endpoint.record.uid,
+            Self::Loaded(endpoint) => &endpoint.record.uid,
             Self::Text(uid) => uid,
         }
     }
@@ -132,7 +132,7 @@ impl Service {
         let accepted = if accepting.is_empty() {
             Vec::new()
         } else {
-            self.record_accept(begun, self.with_accept_timeout(self.delivery_store.accept(accepting)).await)?
+            self.record_accept(begun, self.with_accept_timeout(self.store.accept(accepting)).await)?
         };
         let mut accepted = accepted.into_iter();
         let mut published = Vec::with_capacity(answers.len());
@@ -156,8 +156,8 @@ impl Service {
         let endpoint = Self::endpoint_of(entry, uid)?;
         let (app, now) = (entry.app(), self.clock.now());
         let data = serde_json::json!({ "test": true, "endpoint_id": endpoint.record.uid }).to_string();
-        let hand = self.permits.take_for_test(endpoint.id(), data.len());
-        if hand.is_none() && !self.permits.is_owned_elsewhere(endpoint.id()) {
+        let permit = self.permits.take_for_test(endpoint.id(), data.len());
+        if permit.is_none() && !self.permits.is_owned_elsewhere(endpoint.id()) {
             return Err(StoreError::Overloaded.into());
         }
         let id = self.take_ids(now, 2);
@@ -174,11 +174,15 @@ impl Service {
             has_no_subscribers: false,
             body_cache: BodyCache::default(),
         });
-        let birth = new_delivery(&event, id + 1, &endpoint, now, hand);
-        let test = birth.delivery.id;
-        let deliveries = vec![(test, EndpointUid::LoadedCounts(endpoint))];
-        let new =
-            NewEvent { event, deliveries: vec![birth], dedup: Vec::new(), fingerprint: Fingerprint([0; 16]) };
+        let new_delivery = new_delivery(&event, id + 1, &endpoint, now, permit);
+        let test = new_delivery.delivery.id;
+        let deliveries = vec![(test, EndpointUid::Loaded(endpoint))];
+        let new = NewEvent {
+            event,
+            deliveries: vec![new_delivery],
+            dedup: Vec::new(),
+            fingerprint: Fingerprint([0; 16]),
+        };
         self.store_event(&app, PreparedEvent { new_event: new, deliveries }, begun).await.map(|_| test)
     }
 
@@ -224,7 +228,7 @@ impl Service {
         if keys.is_empty() {
             return Err(broken);
         }
-        match self.query_store.find_duplicate(keys, fingerprint).await? {
+        match self.store.find_duplicate(keys, fingerprint).await? {
             Accepted::New => Err(broken),
             before => self.earlier_result(app, before).await,
         }
@@ -244,7 +248,7 @@ impl Service {
         let event = composed.new_event.event.clone();
         let accepted = self.record_accept(
             begun,
-            self.with_accept_timeout(self.delivery_store.accept(vec![composed.new_event])).await,
+            self.with_accept_timeout(self.store.accept(vec![composed.new_event])).await,
         )?;
         let accepted = accepted.into_iter().next().ok_or_else(missing_result)?;
         self.publish_result(app, event, composed.deliveries, accepted).await
@@ -304,5 +308,5 @@ fn charge_quota(
 }
 
 fn missing_result() -> Error {
-    Error::Internal("the ledger answered for fewer events than it was given".into())
+    Error::Internal("the store answered for fewer events than it was given".into())
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     domain::{
-        audit::{AuditAction, AuditEntry},
+        audit::{AuditAction, AuditDetail, AuditEntry},
         config_cache::CachedApp,
         contract::PublishedWhileDisabled,
         delivery::DeliveryState,
@@ -18,7 +18,6 @@ use crate::{
     },
     store::replays::{ReplayChanged, SourceSearch},
 };
-use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
 const REPLAY_RATE_DEFAULT: u32 = 100;
@@ -65,7 +64,7 @@ impl Service {
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<NamedReplay>, Error> {
-        let page = self.query_store.replays(entry.app().id, after, limit).await?;
+        let page = self.store.replays(entry.app().id, after, limit).await?;
         let mut rows = Vec::with_capacity(page.rows.len());
         for replay in page.rows {
             rows.push(self.with_replay_name(replay).await?);
@@ -75,7 +74,7 @@ impl Service {
 
     pub async fn replay(&self, entry: &CachedApp, id: &str) -> Result<NamedReplay, Error> {
         let id = ReplayId::parse(id).ok_or(Error::NotFound("replay"))?;
-        let found = self.query_store.replay(entry.app().id, id).await?;
+        let found = self.store.replay(entry.app().id, id).await?;
         self.with_replay_name(found.ok_or(Error::NotFound("replay"))?).await
     }
 
@@ -95,7 +94,7 @@ impl Service {
         };
         let app = entry.app();
         let noted = self.audit_entry_in(caller, &app, action, id.to_string(), None);
-        match self.delivery_store.change_replay(app.id, id, to, self.clock.now(), Some(noted)).await? {
+        match self.store.change_replay(app.id, id, to, self.clock.now(), Some(noted)).await? {
             ReplayChanged::Absent => Err(Error::NotFound("replay")),
             ReplayChanged::Unchanged(replay) => self.with_replay_name(replay).await,
             ReplayChanged::Ended(replay) => {
@@ -119,7 +118,7 @@ impl Service {
         let _turn = self.replay_locks.lock(entry.app().id.as_i64()).await;
         self.check_replay_count(entry, 1).await?;
         let (replay, noted) = self.with_total(caller, entry, replay).await?;
-        self.delivery_store.start_replay(replay.clone(), Some(noted)).await?;
+        self.store.start_replay(replay.clone(), Some(noted)).await?;
         self.permits.replays_changed();
         self.with_replay_name(replay).await
     }
@@ -132,7 +131,7 @@ impl Service {
         mut replay: Replay,
     ) -> Result<(Replay, AuditEntry), Error> {
         replay.total = self.count_sources(&replay).await?;
-        let detail = Some(json!({ "kind": replay.selection.kind(), "total": replay.total }));
+        let detail = Some(AuditDetail::of_replay(replay.selection.kind(), replay.total));
         let noted = self.audit_entry_in(
             caller,
             &entry.app(),
@@ -145,7 +144,7 @@ impl Service {
 
     /// Refuses if `more` additional replays would exceed the limit.
     pub(super) async fn check_replay_count(&self, entry: &CachedApp, more: usize) -> Result<(), Error> {
-        let newest = self.query_store.replays(entry.app().id, None, 100).await?;
+        let newest = self.store.replays(entry.app().id, None, 100).await?;
         if newest.rows.iter().filter(|other| !other.state.is_ended()).count() + more <= UNFINISHED_REPLAYS_MAX
         {
             return Ok(());
@@ -175,10 +174,10 @@ impl Service {
         let made_from = missed.since.as_millis() - DELIVERY_LIFETIME_MAX.as_millis() as i64;
         let ended = NewReplay { from: Some(Timestamp::from_millis(made_from.max(0))), ..new.clone() };
         let mut replays = vec![self.build_replay(entry, deliveries, &ended)?];
-        if let (Some(off_at), PublishedWhileDisabled::None) =
+        if let (Some(disables_at), PublishedWhileDisabled::None) =
             (missed.disabled_at, endpoint.contract.off.published)
         {
-            let published = NewReplay { from: Some(off_at), ..new };
+            let published = NewReplay { from: Some(disables_at), ..new };
             replays.push(self.backfill_of(entry, &endpoint.record.uid, &published)?);
         }
         // Until the endpoint is enabled, more may be cancelled or published without a delivery. Delivered ones are not sent
@@ -270,7 +269,7 @@ impl Service {
         let mut search = SourceSearch::of(replay, &self.config_cache);
         let mut count = 0;
         loop {
-            let sources = self.query_store.count_sources(search.clone()).await?;
+            let sources = self.store.count_sources(search.clone()).await?;
             count += sources.found.len() as u64;
             if sources.is_last {
                 return Ok(count);

@@ -114,7 +114,7 @@ impl Service {
         } else {
             return Ok(None);
         };
-        let Some(Owner(owner)) = self.query_store.owner(thing).await? else { return Ok(None) };
+        let Some(Owner(owner)) = self.store.owner(thing).await? else { return Ok(None) };
         if caller.scope.app().is_some_and(|own| owner != Some(own)) {
             return Ok(None);
         }
@@ -136,7 +136,7 @@ impl Service {
             let live = self.config_cache.key_by_id(key).map(|live| live.with_last_use());
             let known = match live {
                 Some(known) => Some(known),
-                None => self.config_store.key(key).await?,
+                None => self.store.key(key).await?,
             };
             found.extend(known.map(|key| SearchResult {
                 kind: if key.scope.is_portal() {
@@ -161,11 +161,11 @@ impl Service {
     async fn search_events(&self, apps: &[Arc<CachedApp>], id: &str) -> Result<Vec<SearchResult>, Error> {
         let keys = apps.iter().map(|entry| DedupKey::new(entry.app().id, DedupSpace::EventId, id)).collect();
         let mut in_apps: HashSet<AppId> =
-            self.query_store.events_by_dedup_key(keys).await?.into_iter().map(|(_, app)| app).collect();
+            self.store.events_by_dedup_key(keys).await?.into_iter().map(|(_, app)| app).collect();
         let own: HashSet<EventId> =
             apps.iter().filter_map(|entry| internal_event_id(&entry.app(), id)).collect();
         for event in own {
-            if let Some(Owner(Some(app))) = self.query_store.owner(ObjectId::Event(event)).await? {
+            if let Some(Owner(Some(app))) = self.store.owner(ObjectId::Event(event)).await? {
                 in_apps.insert(app);
             }
         }

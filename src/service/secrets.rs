@@ -48,13 +48,13 @@ impl Service {
         let contract = Self::endpoint_of(entry, uid)?.contract.clone();
         let text = self.new_secret(&contract, rotate.secret.clone())?;
         self.update_endpoint(caller, AuditAction::SecretRotated, entry, uid, |endpoint, record, now| {
-            let handover = rotation_times(endpoint.contract.secret.rotation, &rotate, now)?;
+            let rotation = rotation_times(endpoint.contract.secret.rotation, &rotate, now)?;
             let judged_at = secret::validity_instant(endpoint.secrets.iter().map(|old| old.valid_from), now);
             if endpoint.secrets.iter().any(|old| old.is_valid_at(judged_at) && old.text == text) {
                 return Err(Error::field("secret", "is in use already"));
             }
-            let sealed = self.encrypt_secret(&app, record, &text, handover.new_from, None)?;
-            replace_secrets(&mut record.secrets, sealed, handover, now);
+            let encrypted = self.encrypt_secret(&app, record, &text, rotation.new_from, None)?;
+            replace_secrets(&mut record.secrets, encrypted, rotation, now);
             Ok(())
         })
         .await
@@ -120,7 +120,7 @@ fn rotation_times(rotation: Rotation, rotate: &RotateSecret, now: Timestamp) -> 
 fn replace_secrets(
     secrets: &mut Vec<EncryptedSecret>,
     new: EncryptedSecret,
-    handover: RotationTimes,
+    rotation: RotationTimes,
     now: Timestamp,
 ) {
     let judged_at = secret::validity_instant(secrets.iter().map(|secret| secret.valid_from), now);
@@ -134,7 +134,7 @@ fn replace_secrets(
     for secret in secrets.iter_mut() {
         // An end that was set only for the planned secret is dropped with it.
         let own_end = secret.valid_until.filter(|until| Some(*until) != first_planned);
-        secret.valid_until = Some(own_end.map_or(handover.old_until, |end| end.min(handover.old_until)));
+        secret.valid_until = Some(own_end.map_or(rotation.old_until, |end| end.min(rotation.old_until)));
     }
     secrets.retain(|secret| secret.valid_until.is_none_or(|until| now < until));
     let surplus = (secrets.len() + 1).saturating_sub(SECRETS_MAX);
@@ -160,8 +160,8 @@ mod tests {
         old_until: i64,
         now: i64,
     ) -> Vec<EncryptedSecret> {
-        let handover = RotationTimes { new_from: at(new_from), old_until: at(old_until) };
-        replace_secrets(&mut secrets, secret(9, new_from, None), handover, at(now));
+        let rotation = RotationTimes { new_from: at(new_from), old_until: at(old_until) };
+        replace_secrets(&mut secrets, secret(9, new_from, None), rotation, at(now));
         secrets
     }
 
@@ -207,17 +207,21 @@ mod tests {
         let rotate = |overlap, effective_at| RotateSecret { secret: None, overlap, effective_at };
         let hour = Duration::from_hours(1);
         let both = |rotate| rotation_times(Rotation::Both, &rotate, at(0));
-        let switch = |rotate| rotation_times(Rotation::Switch, &rotate, at(0));
+        let switched_at = |rotate| rotation_times(Rotation::Switch, &rotate, at(0));
         assert_eq!(both(rotate(Some(hour), None)).unwrap().old_until, at(3_600_000));
         assert_eq!(both(rotate(None, None)).unwrap().old_until, at(86_400_000));
         assert_eq!(
-            switch(rotate(None, Some(at(77)))).unwrap(),
+            switched_at(rotate(None, Some(at(77)))).unwrap(),
             RotationTimes { new_from: at(77), old_until: at(77) }
         );
-        assert_eq!(switch(rotate(None, Some(at(-5)))).unwrap().new_from, at(0), "a past instant means now");
+        assert_eq!(
+            switched_at(rotate(None, Some(at(-5)))).unwrap().new_from,
+            at(0),
+            "a past instant means now"
+        );
         for refused in [
             both(rotate(None, Some(at(1)))),
-            switch(rotate(Some(hour), None)),
+            switched_at(rotate(Some(hour), None)),
             both(rotate(Some(Duration::from_hours(721)), None)),
         ] {
             assert!(matches!(refused, Err(Error::Field(_))), "{refused:?}");

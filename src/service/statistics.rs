@@ -98,12 +98,11 @@ impl Service {
         };
         let span = TimeRange::of(from, to, now);
         let app = entry.map(|entry| entry.app().id);
-        let found =
-            self.query_store.statistics(StatisticsSearch { app, subject: of, span, endpoints }).await?;
+        let found = self.store.statistics(StatisticsSearch { app, subject: of, span, endpoints }).await?;
         let series = span.series(found.series);
         let mut totals = Counters::default();
-        for (_, sums) in &series {
-            totals.add(sums);
+        for (_, counters) in &series {
+            totals.add(counters);
         }
         Ok(StatisticsReport {
             span,
@@ -122,16 +121,16 @@ impl Service {
     ) -> Result<Vec<EndpointStatistics>, Error> {
         let mut in_trouble: HashMap<AppId, HashSet<EndpointId>> = HashMap::new();
         let mut shown = Vec::with_capacity(counted.len());
-        for (id, sums) in counted {
+        for (id, counters) in counted {
             let Some(endpoint) = self.config_cache.endpoint(id) else { continue };
             let Some(entry) = self.config_cache.app_by_id(endpoint.record.app) else { continue };
             let app = entry.app();
             let known = match in_trouble.entry(app.id) {
                 Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(place) => place.insert(self.endpoints_in_trouble(&entry).await?),
+                Entry::Vacant(vacant) => vacant.insert(self.endpoints_in_trouble(&entry).await?),
             };
             let is_in_trouble = known.contains(&id);
-            shown.push(EndpointStatistics { app: app.uid.clone(), endpoint, is_in_trouble, counters: sums });
+            shown.push(EndpointStatistics { app: app.uid.clone(), endpoint, is_in_trouble, counters });
         }
         Ok(shown)
     }

@@ -38,7 +38,7 @@ impl Service {
     /// Returns a reason while the store knows that it cannot record attempt results.
     pub(super) fn store_not_ready(&self) -> Option<NotReady> {
         let detail = || "The store cannot write at the moment.".to_owned();
-        (!self.delivery_store.can_record()).then(|| NotReady { code: STORE_CODE, detail: detail() })
+        (!self.store.can_record()).then(|| NotReady { code: STORE_CODE, detail: detail() })
     }
 
     pub(super) fn require_storage_space(&self) -> Result<(), Error> {

@@ -104,14 +104,9 @@ impl Streams {
             )));
         }
         let ring = rings.by_app.entry(app).or_insert_with(|| broadcast::channel(BUFFERED_UPDATES_MAX).0);
-        let hints = ring.subscribe();
+        let updates = ring.subscribe();
         self.open.fetch_add(1, Ordering::Relaxed);
-        Ok(Subscription {
-            app,
-            updates: hints,
-            other_nodes: self.other_nodes.subscribe(),
-            streams: self.clone(),
-        })
+        Ok(Subscription { app, updates, other_nodes: self.other_nodes.subscribe(), streams: self.clone() })
     }
 
     /// Makes every stream report `Lagged`, because another node wrote something.
@@ -125,14 +120,14 @@ impl UpdateSink for Streams {
         self.open.load(Ordering::Relaxed) > 0
     }
 
-    fn publish(&self, hint: LiveUpdate) {
+    fn publish(&self, update: LiveUpdate) {
         if !self.has_subscribers() {
             return;
         }
         let rings = self.buffers();
-        for ring in [Some(hint.app), None].iter().filter_map(|app| rings.by_app.get(app)) {
+        for ring in [Some(update.app), None].iter().filter_map(|app| rings.by_app.get(app)) {
             // The last subscriber may just have gone.
-            let _ = ring.send(hint);
+            let _ = ring.send(update);
         }
     }
 }
@@ -146,13 +141,13 @@ impl Subscription {
             Ok(()) = self.other_nodes.changed() => return StreamItem::Lagged,
         };
         let mut seen = match first {
-            Ok(hint) => vec![hint],
+            Ok(update) => vec![update],
             Err(RecvError::Lagged(_)) => return StreamItem::Lagged,
             Err(RecvError::Closed) => return StreamItem::Ended,
         };
         loop {
             match self.updates.try_recv() {
-                Ok(hint) => seen.push(hint),
+                Ok(update) => seen.push(update),
                 Err(TryRecvError::Lagged(_)) => return StreamItem::Lagged,
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return StreamItem::Updates(seen),
             }
@@ -195,15 +190,15 @@ impl Service {
         self.streams.close();
     }
 
-    pub(super) fn publish_update(&self, hint: impl FnOnce() -> LiveUpdate) {
+    pub(super) fn publish_update(&self, update: impl FnOnce() -> LiveUpdate) {
         if self.streams.has_subscribers() {
-            self.streams.publish(hint());
+            self.streams.publish(update());
         }
     }
 
     /// Adds public names to an update; `None` if its app was deleted.
-    pub fn name_update(&self, hint: LiveUpdate) -> Option<NamedUpdate> {
-        let app = self.config_cache.app_by_id(hint.app)?.app();
+    pub fn name_update(&self, update: LiveUpdate) -> Option<NamedUpdate> {
+        let app = self.config_cache.app_by_id(update.app)?.app();
         let named = NamedUpdate {
             kind: "",
             app: app.uid.clone(),
@@ -213,7 +208,7 @@ impl Service {
             replay: None,
             state: None,
         };
-        Some(match hint.kind {
+        Some(match update.kind {
             LiveUpdateKind::Event(event) => {
                 NamedUpdate { kind: "event", event: Some(event.with_prefix(app.id_prefix())), ..named }
             }
@@ -274,8 +269,8 @@ mod tests {
     async fn a_stream_of_one_app_has_its_updates_and_one_of_all_apps_has_all_in_order() {
         let streams = streams();
         let (mut own, mut all) = (streams.subscribe(Some(ONE)).unwrap(), streams.subscribe(None).unwrap());
-        for hint in [event(OTHER, 1), event(ONE, 2), event(ONE, 3)] {
-            streams.publish(hint);
+        for update in [event(OTHER, 1), event(ONE, 2), event(ONE, 3)] {
+            streams.publish(update);
         }
         assert_eq!(own.next().await, StreamItem::Updates(vec![event(ONE, 2), event(ONE, 3)]));
         assert_eq!(
@@ -288,11 +283,11 @@ mod tests {
     async fn a_slow_subscriber_lags_and_continues_with_the_buffered_updates() {
         let streams = streams();
         let mut slow = streams.subscribe(Some(ONE)).unwrap();
-        let told = BUFFERED_UPDATES_MAX as i64 + 50;
-        (1..=told).for_each(|number| streams.publish(event(ONE, number)));
+        let published = BUFFERED_UPDATES_MAX as i64 + 50;
+        (1..=published).for_each(|number| streams.publish(event(ONE, number)));
         assert_eq!(slow.next().await, StreamItem::Lagged);
         let StreamItem::Updates(rest) = slow.next().await else { panic!() };
-        assert_eq!((rest.len(), rest.last()), (BUFFERED_UPDATES_MAX, Some(&event(ONE, told))));
+        assert_eq!((rest.len(), rest.last()), (BUFFERED_UPDATES_MAX, Some(&event(ONE, published))));
     }
 
     #[tokio::test]

@@ -84,7 +84,7 @@ impl Service {
     /// Returns the state of the system; needs an admin key.
     pub async fn system(&self, caller: Caller) -> Result<SystemStatus, Error> {
         Self::require_admin(caller)?;
-        let view = self.cluster_store.nodes().await?;
+        let view = self.store.nodes().await?;
         Ok(SystemStatus {
             started_at: self.started_at,
             node_info: self.node_info.clone(),
@@ -134,8 +134,8 @@ impl Service {
     }
 
     async fn oldest_overdue(&self) -> Result<Option<OldestOverdue>, Error> {
-        let (lanes, now) = (self.cluster_store.find_queues().await?, self.clock.now());
-        let overdue = lanes.into_iter().filter(|(_, due)| *due <= now);
+        let (queues, now) = (self.store.find_queues().await?, self.clock.now());
+        let overdue = queues.into_iter().filter(|(_, due)| *due <= now);
         let known = overdue.filter_map(|(endpoint, due)| {
             let endpoint =
                 self.config_cache.endpoint(endpoint).filter(|found| found.record.disabled.is_none())?;
@@ -143,7 +143,7 @@ impl Service {
         });
         let Some((due, endpoint)) = known.min_by_key(|(due, _)| *due) else { return Ok(None) };
         let Some(app) = self.uid_of(endpoint.record.app) else { return Ok(None) };
-        let first = self.query_store.queue(vec![endpoint.id()], None, 1).await?.rows.pop();
+        let first = self.store.queue(vec![endpoint.id()], None, 1).await?.rows.pop();
         let delivery = first.map(|listed| listed.delivery).filter(|delivery| delivery.due == Some(due));
         let delivery = delivery.map(|delivery| delivery.id);
         let endpoint = endpoint.record.uid.clone();
@@ -151,16 +151,18 @@ impl Service {
     }
 
     fn encryption(&self) -> EncryptionStatus {
-        let mut sealed: Vec<(String, u64)> = self.keyring.ids().map(|id| (id.to_owned(), 0)).collect();
+        let mut encrypted: Vec<(String, u64)> = self.keyring.ids().map(|id| (id.to_owned(), 0)).collect();
         self.each_endpoint(|endpoint| {
-            for key in
-                endpoint.record.encrypted_parts().filter_map(|sealed| self.keyring.key_id_of(sealed).ok())
+            for key in endpoint
+                .record
+                .encrypted_parts()
+                .filter_map(|encrypted| self.keyring.key_id_of(encrypted).ok())
             {
-                if let Some((_, count)) = sealed.iter_mut().find(|(id, _)| id == key) {
+                if let Some((_, count)) = encrypted.iter_mut().find(|(id, _)| id == key) {
                     *count += 1;
                 }
             }
         });
-        EncryptionStatus { key: self.keyring.primary_id().to_owned(), secrets_by_key: sealed }
+        EncryptionStatus { key: self.keyring.primary_id().to_owned(), secrets_by_key: encrypted }
     }
 }

@@ -1,8 +1,13 @@
-//! Filter of the audit log. A call that changes something on behalf of a key takes an audit entry: it is written in the same
+//! Audit log. A call that changes something on behalf of a key takes an audit entry: it is written in the same
 //! transaction as the change, and not at all if the change is refused.
 
+use super::{
+    Reply, Store,
+    queries::{Cursor, Page},
+    sql::audit,
+};
 use crate::domain::{
-    audit::AuditAction,
+    audit::{AuditAction, AuditEntry},
     id::{AppId, KeyId},
     time::Timestamp,
 };
@@ -14,4 +19,11 @@ pub struct AuditFilter {
     pub action: Option<AuditAction>,
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
+}
+
+impl Store {
+    /// Lists the audit log; entries of a deleted app are in no page.
+    pub fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<Page<AuditEntry>> {
+        self.backend.read(move |connection| audit::list(connection, &filter, after, limit))
+    }
 }

@@ -1,4 +1,4 @@
-//! Cluster store: joining, taking over from dead nodes, finding endpoint queues with work.
+//! Cluster: joining, taking over from dead nodes, and finding endpoint queues with work.
 //!
 //! Every start of a node has an epoch, its writer epoch; a node that was taken over writes nothing more. With an embedded
 //! store there is one node, whose epoch is 0, and crash recovery takes over everything that an earlier process had in flight.
@@ -6,20 +6,16 @@
 pub use crate::domain::node_lease::SHARD_COUNT;
 
 use super::{
-    Reply,
-    retention::{OverdueEvents, OverdueSearch},
+    Reply, Store,
+    backend::MembershipBackend,
+    sql::{adjusted_clock, changes, inspections, maintenance, nodes, shards},
 };
 use crate::domain::{
-    circuit_breaker::PausedUntil,
-    contract::Contract,
     id::{AppId, EndpointId, EventTypeId, KeyId},
     outage_detector::OutageReport,
-    replay::Replay,
-    retention::RetentionPolicy,
     storage::StorageUsage,
     time::Timestamp,
 };
-use std::{sync::Arc, time::Duration};
 
 /// Answer to a node that joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,124 +101,134 @@ pub struct ConfigChanges {
     pub is_all: bool,
 }
 
-/// Result of purging old records of people's actions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PurgedRecords {
-    /// Keys that are gone from the store.
-    pub keys: Vec<KeyId>,
-    pub has_more: bool,
+fn answer<T: Send + 'static>(known: T) -> Reply<T> {
+    Box::pin(std::future::ready(Ok(known)))
 }
 
-/// Health state that a node loads when it starts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HealthBootstrap {
-    /// Outage-adjusted time that has passed in all: the time for which receivers can be held to account.
-    pub adjusted_time: Duration,
-    /// Endpoints that have only failed for long: their queues start as not trusted.
-    pub failing: Vec<EndpointId>,
-    /// Endpoints that asked for a pause which is not over.
-    pub paused: Vec<(EndpointId, PausedUntil)>,
-    /// Endpoints that accepted a delivery in the last days.
-    pub healthy: Vec<EndpointId>,
+/// View of a store that can have only one node.
+fn alone() -> ClusterView {
+    ClusterView {
+        nodes: Vec::new(),
+        shards: vec![0; SHARD_COUNT],
+        version: 0,
+        write_counter: 0,
+        may_take_over: true,
+    }
 }
 
-/// Result of a statistics rollup.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RollupResult {
-    /// Endpoints whose health windows may have changed: something failed, or something happened while they are degraded.
-    pub candidates: Vec<EndpointId>,
-    /// How many statistics rows were written.
-    pub rows: usize,
-    /// The log holds more rows to roll up at once.
-    pub has_more: bool,
-}
-
-/// An enabled endpoint, to be evaluated by its contract.
-#[derive(Clone, Debug)]
-pub struct HealthCandidate {
-    pub app: AppId,
-    pub endpoint: EndpointId,
-    pub contract: Arc<Contract>,
-}
-
-pub trait ClusterStore: Send + Sync {
+impl Store {
     /// Joins, and takes over what dead nodes had in flight. Their running inspections are interrupted; the engine is notified
     /// if inspections wait. A node that was taken over calls it again and starts under a new epoch; results and releases
     /// under the old epoch then change nothing.
-    fn join(&self, now: Timestamp) -> Reply<'_, Joined>;
+    pub fn join(&self, now: Timestamp) -> Reply<Joined> {
+        if let Some(membership) = self.backend.membership() {
+            return membership.join(now);
+        }
+        let reply = self.backend.write_then(
+            move |tx| Ok((maintenance::join_alone(tx, now)?, inspections::waits(tx)?)),
+            |(_, inspections_wait), after| after.inspections_wait |= *inspections_wait,
+        );
+        Box::pin(async move { reply.await.map(|(joined, _)| joined) })
+    }
 
-    /// Renews this node's lease, for another ten seconds from the time of the call. `None` if it was taken over: it has to
+    /// Renews this node's lease, from the time of the call on. `None` if it was taken over: it has to
     /// join again.
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<ClusterView>>;
+    pub fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<Option<ClusterView>> {
+        self.backend
+            .membership()
+            .map_or_else(|| answer(Some(alone())), |membership| membership.heartbeat(heartbeat))
+    }
 
     /// Takes over what the node of this epoch had in flight and frees its shards, if its lease is over and this node
     /// is steady. Returns the number of deliveries; `None` if that node lives or this one is not steady. The next takeover
     /// finishes an interrupted one.
-    fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'_, Option<usize>>;
+    pub fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<Option<usize>> {
+        match self.backend.membership() {
+            Some(membership) => membership.take_over(epoch, now),
+            None => answer(None),
+        }
+    }
 
     /// Makes this node the owner of up to `most` free shards; returns them.
-    fn claim_shards(&self, most: usize) -> Reply<'_, Vec<u8>>;
+    pub fn claim_shards(&self, most: usize) -> Reply<Vec<u8>> {
+        match self.backend.membership() {
+            Some(_) => self.backend.write(move |tx| shards::claim(tx, most)),
+            None => answer(Vec::new()),
+        }
+    }
 
     /// Frees those of these shards that this node owns.
-    fn release_shards(&self, shards: Vec<u8>) -> Reply<'_, ()>;
+    pub fn release_shards(&self, shards: Vec<u8>) -> Reply<()> {
+        match self.backend.membership() {
+            Some(_) => self.backend.write(move |tx| shards::release(tx, &shards)),
+            None => answer(()),
+        }
+    }
 
     /// Returns those of these endpoints of which another node has deliveries in flight.
-    fn in_flight_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>>;
+    pub fn in_flight_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<Vec<EndpointId>> {
+        match self.backend.membership().map(<dyn MembershipBackend>::epoch) {
+            Some(epoch) => self
+                .backend
+                .read_for_engine(move |connection| nodes::in_flight_elsewhere(connection, epoch, &endpoints)),
+            None => answer(Vec::new()),
+        }
+    }
 
-    fn changes(&self, after: i64) -> Reply<'_, ConfigChanges>;
+    /// Returns which configuration changed after a version. No changes where there can be only one node.
+    pub fn changes(&self, after: i64) -> Reply<ConfigChanges> {
+        match self.backend.membership() {
+            Some(_) => self.backend.read_for_engine(move |connection| changes::since(connection, after)),
+            None => answer(ConfigChanges { version: after, ..ConfigChanges::default() }),
+        }
+    }
 
     /// Returns the state of the cluster, for people; no nodes where there can be only one.
-    fn nodes(&self) -> Reply<'_, ClusterView>;
+    pub fn nodes(&self) -> Reply<ClusterView> {
+        self.backend.membership().map_or_else(|| answer(alone()), <dyn MembershipBackend>::nodes)
+    }
 
     /// Returns every endpoint queue in which something will be due, and its first due time. Costs a look-up per queue, not
     /// per delivery.
-    fn find_queues(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>>;
+    pub fn find_queues(&self) -> Reply<Vec<(EndpointId, Timestamp)>> {
+        self.backend.read_for_engine(maintenance::find_queues)
+    }
 
     /// Returns those of these endpoint queues that hold something due.
-    fn queues_with_due(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>>;
-
-    /// Removes a bounded number of rows that deleted apps left behind; `true` while there is more to do.
-    fn purge_deleted_apps(&self) -> Reply<'_, bool>;
-
-    /// Examines a bounded number of events for some of which a part is due for removal.
-    fn overdue(
-        &self,
-        search: OverdueSearch,
-        keeps: Arc<dyn RetentionPolicy>,
-        now: Timestamp,
-    ) -> Reply<'_, OverdueEvents>;
-
-    /// Removes a bounded number of old records that ended before this time: entries of the audit log, replays, inspections,
-    /// notices (a week later if they still wait to be sent), revoked and expired keys.
-    fn purge_records(&self, before: Timestamp) -> Reply<'_, PurgedRecords>;
-
-    /// How much room the store takes, and how much there is.
-    fn usage(&self) -> Reply<'_, StorageUsage>;
-
-    /// Stores when these keys were last used; an earlier use than the stored one changes nothing.
-    fn record_key_uses(&self, uses: Vec<(KeyId, Timestamp)>) -> Reply<'_, ()>;
-
-    /// Returns every running replay.
-    fn running_replays(&self) -> Reply<'_, Vec<Replay>>;
+    pub fn queues_with_due(&self, endpoints: Vec<EndpointId>, now: Timestamp) -> Reply<Vec<EndpointId>> {
+        self.backend
+            .read_for_engine(move |connection| maintenance::queues_with_due(connection, &endpoints, now))
+    }
 
     /// Returns every endpoint with deliveries that its availability says should be held, cancelled or released and are not
     /// yet, or with dead ones that block others although it skips them.
-    fn endpoints_to_apply(&self) -> Reply<'_, Vec<EndpointId>>;
+    pub fn endpoints_to_apply(&self) -> Reply<Vec<EndpointId>> {
+        self.backend.read_for_engine(maintenance::endpoints_to_apply)
+    }
 
-    fn health_bootstrap(&self, now: Timestamp) -> Reply<'_, HealthBootstrap>;
-
-    /// Adds the statistics that commits logged, a bounded part of them, and removes a few expired rows. Stores the
-    /// outage-adjusted time where it may be needed.
-    fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RollupResult>;
+    /// How much room the store takes, and how much there is.
+    pub fn usage(&self) -> Reply<StorageUsage> {
+        self.backend.measure()
+    }
 
     /// Reports the outage-adjusted time that this node has counted, and whether the outage is local. Returns the time of all
     /// nodes together, and whether one of them reported a local outage lately. The time never goes back.
-    fn sync_outage_clock(&self, mine: OutageReport, now: Timestamp) -> Reply<'_, OutageReport>;
-
-    /// Returns every degraded endpoint.
-    fn degraded(&self) -> Reply<'_, Vec<EndpointId>>;
-
-    /// Marks these endpoints degraded or healthy as their windows say, writes notices, and disables those whose events ended
-    /// failed too often without an attempt. The engine is notified after the commit.
-    fn evaluate_health(&self, suspects: Vec<HealthCandidate>, now: Timestamp) -> Reply<'_, ()>;
+    pub fn sync_outage_clock(&self, own: OutageReport, now: Timestamp) -> Reply<OutageReport> {
+        if self.backend.membership().is_none() {
+            return answer(own);
+        }
+        let backend = self.backend.clone();
+        Box::pin(async move {
+            let all = backend
+                .read_for_engine(move |connection| adjusted_clock::cluster_clock(connection, now))
+                .await?;
+            if adjusted_clock::must_be_written(own, all) {
+                backend.write(move |tx| adjusted_clock::write(tx, own, now)).await?;
+            }
+            Ok(OutageReport {
+                adjusted_time: all.adjusted_time.max(own.adjusted_time),
+                is_local_outage: all.is_local_outage,
+            })
+        })
+    }
 }

@@ -1,29 +1,24 @@
-//! Delivery store: events, deliveries and attempts, and all commands that change them.
+//! Deliveries: accepting events, leasing deliveries, recording results, and actions on single deliveries.
 //!
 //! Commands are collected into batches, one transaction and one flush each. Results come before accepts. Where a delivery
 //! leaves its ordering group, the next is promoted in the same transaction, whatever the command, and the commit listener
 //! wakes its endpoint queue.
 
 use super::{
-    Reply,
-    inbox::InboxBatch,
-    notices::{MailCursor, MailOutcome, NoticeBatch},
-    replays::{ReplayChanged, ReplayPage},
-    retention::{EventIdRanges, ExpireResult},
+    Reply, Store,
+    sql::{Accept, LeaseDue, RecordResult, Release, audit, delivery_statements, flush_command, lease_due},
 };
 use crate::domain::{
     audit::AuditEntry,
     contract::Contract,
-    delivery::{Availability, Delivery, TransitionError},
+    delivery::{Availability, Delivery, DeliveryState, TransitionError},
     endpoint::Disabled,
     event::{DedupKey, Event, Fingerprint},
     health::HealthSample,
-    id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
-    inspection::{Inspection, InspectionReport},
+    id::{AppId, DeliveryId, EndpointId, EventId, InspectionId},
+    live_update::LiveUpdate,
     outcome::Attempt,
     ports::{LeasedDelivery, Permit},
-    replay::{Replay, ReplayState},
-    retention::RetentionPolicy,
     time::Timestamp,
     verdict::Verdict,
 };
@@ -40,7 +35,8 @@ pub struct NewEvent {
     pub fingerprint: Fingerprint,
 }
 
-/// A new delivery; with a permit it is in flight from the start and goes to the engine after the commit.
+/// A new delivery; with a permit it is in flight from the start and goes to the engine after the commit, unless it is queued
+/// behind others of its ordering group.
 #[derive(Debug)]
 pub struct NewDelivery {
     pub delivery: Delivery,
@@ -85,7 +81,8 @@ pub struct LeaseRequest {
     pub permits: Vec<Permit>,
     /// Leases a probe: where nothing is due, the first that waits for its next attempt, as an extra one.
     pub is_probe: bool,
-    /// While a backlog drains: `hands` take what is due until this, and `fresh` what is due after it.
+    /// While a backlog drains: `permits` are for what is due until this, `fresh_permits` for what is due
+    /// after it.
     pub backlog_until: Option<Timestamp>,
     pub fresh_permits: Vec<Permit>,
     /// Permits for manual deliveries that are due, before `backlog_until` or after it.
@@ -103,7 +100,7 @@ impl LeaseRequest {
         [&self.permits, &self.fresh_permits, &self.manual_permits]
             .into_iter()
             .flatten()
-            .all(|hand| hand.is_valid_for(epoch))
+            .all(|permit| permit.is_valid_for(epoch))
     }
 }
 
@@ -187,7 +184,7 @@ pub enum InspectionRequested {
     NoEndpoint,
 }
 
-pub trait DeliveryStore: Send + Sync {
+impl Store {
     /// Stores each event with its deliveries and keys, all of the call in one transaction, and answers in the same order.
     /// Promise: `Ok` only after the flush; every delivery with a permit then goes to the engine, whether or not the caller is
     /// still there.
@@ -195,117 +192,114 @@ pub trait DeliveryStore: Send + Sync {
     /// A delivery made as held for an endpoint that is enabled by then is not held. A delivery whose ordering group has a
     /// head is queued behind all that was stored there before it, whatever their ids, and releases its permit. A duplicate
     /// inside the call or the batch resolves to the first. Refuses with `Overloaded` before memory grows.
-    fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>>;
-
-    /// Accepts events from the inbox as `accept` does, and removes them and the other decided rows from it in the same
-    /// transaction. A refused event, or one found to be a conflict, stays there with the reason. Answers for the events, in
-    /// the same order.
-    fn accept_inbox(&self, intake: InboxBatch) -> Reply<'_, Vec<Accepted>>;
+    pub fn accept(&self, events: Vec<NewEvent>) -> Reply<Vec<Accepted>> {
+        let (accept, answer) = Accept::prepare(events);
+        let (count, bytes) = accept.weight();
+        self.backend.submit_accept(Box::new(accept), count, bytes);
+        answer
+    }
 
     /// Whether a result can be recorded now, as far as that is known. While it cannot, nothing is leased and nothing is sent.
     /// A store in a file finds out by trying.
-    fn can_record(&self) -> bool {
-        true
+    pub fn can_record(&self) -> bool {
+        self.backend.can_record()
     }
 
     /// Writes the attempts, the verdict and the notices of a delivery, and releases its permit once they are durable. Never
     /// refused and never lost while the process lives: it is retried until the store takes it. A delivery that is no longer
     /// in flight is left alone. With a health sample it also updates the endpoint's health, writes its notices and disables
     /// the endpoint as its contract says.
-    fn record_result(&self, record: DeliveryResult);
+    pub fn record_result(&self, result: DeliveryResult) {
+        self.backend.submit(Box::new(RecordResult::new(result)));
+    }
 
     /// Leases due deliveries of these endpoint queues, at most one per permit, oldest first, and passes them to the engine
     /// after the commit: manual ones, then the backlog and the fresh ones, as the permits say. A delivery whose final wait or
     /// age is over ends instead. For a probe a delivery is leased ahead of its time if none is due.
-    fn lease_due(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>>;
+    pub fn lease_due(&self, requests: Vec<LeaseRequest>, now: Timestamp) -> Reply<Vec<LeaseResult>> {
+        let (lease, answer) = LeaseDue::prepare(requests, now);
+        self.backend.submit(Box::new(lease));
+        answer
+    }
 
     /// Releases leased deliveries unattempted: due as they were.
-    fn release(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()>;
+    pub fn release(&self, leased: Vec<LeasedDelivery>, now: Timestamp) -> Reply<()> {
+        let (release, answer) = Release::prepare(leased, now);
+        self.backend.submit(Box::new(release));
+        answer
+    }
 
     /// Makes retries due at once that wait for a later time although the endpoint answers again, the oldest first. Deliveries
     /// that wait for `deliver_at` or for their end, or were tried since, are left alone. Wakes the endpoint queue by the commit
     /// listener.
-    fn advance_retries(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, AdvancedRetries>;
+    pub fn advance_retries(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<AdvancedRetries> {
+        let reply = self.backend.write_then(
+            move |tx| lease_due::advance_retries(tx, &recovery, now),
+            move |(_, app), after| {
+                if let Some(app) = *app {
+                    after.waiting.push((recovery.endpoint, now));
+                    after.publish([LiveUpdate::deliveries(app, recovery.endpoint)]);
+                }
+            },
+        );
+        Box::pin(async move { reply.await.map(|(advanced, _)| advanced) })
+    }
 
     /// Performs an action on one delivery, if its state allows. Wakes the endpoint queue by the commit listener. An entry of
     /// the audit log is written if the action was performed, here and in the calls below that take one.
-    fn act(
+    pub fn act(
         &self,
         app: AppId,
         delivery: DeliveryId,
-        ask: DeliveryAction,
+        action: DeliveryAction,
         now: Timestamp,
         entry: Option<AuditEntry>,
-    ) -> Reply<'_, ActionResult>;
+    ) -> Reply<ActionResult> {
+        let reply = self.backend.write_then(
+            move |tx| {
+                let mut woken = Vec::new();
+                let result = delivery_statements::act(tx, app, delivery, action, now, &mut woken)?;
+                Ok((audit::write_if_changed(tx, entry.as_ref(), result)?, woken))
+            },
+            |(result, woken), after| {
+                after.waiting.extend(woken);
+                if let ActionResult::Done(delivery) | ActionResult::Made(delivery) = result {
+                    let due = delivery.due.filter(|_| delivery.state == DeliveryState::Pending);
+                    after.manual.extend(due.map(|due| (delivery.endpoint, due)));
+                    after.publish([LiveUpdate::delivery(delivery)]);
+                }
+            },
+        );
+        Box::pin(async move { reply.await.map(|(result, _)| result) })
+    }
 
     /// Applies an endpoint's availability to at most `most` of its deliveries; returns how many. Fewer than `most`: all are
     /// done. Dead ones that the endpoint skips by now are taken out of their ordering groups. Does nothing if the endpoint is
     /// enabled where it should be disabled, or the reverse: the call is late.
-    fn apply_to_waiting(
+    pub fn apply_to_waiting(
         &self,
         endpoint: EndpointId,
-        settle: AvailabilityChange,
+        change: AvailabilityChange,
         most: usize,
         now: Timestamp,
-    ) -> Reply<'_, usize>;
-
-    /// Erases an event's payload and keeps the record; `false` if the app has no such event.
-    fn erase_data(&self, app: AppId, event: EventId, entry: Option<AuditEntry>) -> Reply<'_, bool>;
-
-    /// Removes from these events all that is due for removal, as the domain decides on the rows at that time; a bounded part,
-    /// the rest is returned. Deliveries that still wait are recorded as ended and stay until another step.
-    fn expire(
-        &self,
-        ranges: EventIdRanges,
-        keeps: Arc<dyn RetentionPolicy>,
-        now: Timestamp,
-    ) -> Reply<'_, ExpireResult>;
-
-    fn start_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()>;
-
-    /// Sends a page of sources again and advances the replay, in one transaction; the commit listener wakes the endpoint
-    /// queues. `None`, and nothing done, if the replay is not running or has moved since.
-    fn advance_replay(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>>;
-
-    /// Pauses, resumes or cancels, as `to` says.
-    fn change_replay(
-        &self,
-        app: AppId,
-        replay: ReplayId,
-        to: ReplayState,
-        now: Timestamp,
-        entry: Option<AuditEntry>,
-    ) -> Reply<'_, ReplayChanged>;
-    /// Stores an inspection that waits, unless its endpoint has one that waits or runs. The engine is notified after the
-    /// commit, whether or not the caller is still there.
-    fn request_inspection(&self, inspection: Inspection) -> Reply<'_, InspectionRequested>;
-
-    /// Marks the oldest waiting inspection as running and returns it, passing over apps that have `per_app_max` running.
-    fn start_next_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>>;
-
-    /// Ends a running inspection, as interrupted if there is no report, and deletes the oldest ended ones of its endpoint
-    /// beyond the number that is kept. `false` if it is not running any more: then nothing is changed.
-    fn finish_inspection(
-        &self,
-        inspection: InspectionId,
-        report: Option<InspectionReport>,
-        now: Timestamp,
-    ) -> Reply<'_, bool>;
-
-    /// Returns the next mail to send: the notices of an app that go together. Promise: until it has ended it is returned
-    /// again with the same notices, whatever is written meanwhile.
-    fn next_mail(&self, turn: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch>;
-
-    /// Stores the result of the mail whose first notice this is.
-    fn finish_mail(&self, app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> Reply<'_, ()>;
-
-    /// Closes digests whose window is over: later notices are not counted in them.
-    fn close_digests(&self, now: Timestamp) -> Reply<'_, ()>;
-
-    /// Marks these notices as published, either because their operational webhooks exist or because no endpoint subscribes to
-    /// them.
-    fn mark_notices_published(&self, notices: Vec<NoticeId>) -> Reply<'_, ()>;
+    ) -> Reply<usize> {
+        let reply = self.backend.write_then(
+            move |tx| delivery_statements::apply_to_waiting(tx, endpoint, change, most, now),
+            move |applied, after| {
+                if applied.is_released {
+                    after.waiting.push((endpoint, now));
+                }
+                after.publish(applied.app.map(|app| LiveUpdate::deliveries(app, endpoint)));
+            },
+        );
+        Box::pin(async move { reply.await.map(|applied| applied.count) })
+    }
 
     /// Waits until everything recorded or accepted so far is durable and passed to the engine.
-    fn flush(&self) -> Reply<'_, ()>;
+    pub fn flush(&self) -> Reply<()> {
+        // In the queue of the accepts, which other commands overtake.
+        let (command, answer) = flush_command();
+        self.backend.submit_accept(command, 0, 0);
+        answer
+    }
 }

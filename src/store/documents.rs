@@ -4,6 +4,7 @@
 
 use crate::domain::{
     app::AppSettings,
+    audit::AuditDetail,
     endpoint::{Disabled, EndpointSettings},
     event_type::EventTypeDocument,
     inspection::InspectionReport,
@@ -32,6 +33,7 @@ macro_rules! stored_documents {
             "disabled": Disabled,
             "portal_theme": PortalTheme,
             "event_type": EventTypeDocument,
+            "audit_detail": AuditDetail,
             "replay_selection": ReplaySelection,
             "inspection_report": InspectionReport,
             "notice_details": NoticeDetails,

@@ -21,24 +21,24 @@ pub fn receives_deliveries(endpoint: &Endpoint) -> bool {
 /// Makes one delivery for each of these endpoints. Their ids follow the event's own.
 pub fn fan_out(
     event: &Event,
-    wanting: &[&Arc<Endpoint>],
-    hands: &dyn Permits,
+    subscribers: &[&Arc<Endpoint>],
+    permits: &dyn Permits,
     now: Timestamp,
 ) -> Vec<NewDelivery> {
     let is_due = event.deliver_at.is_none_or(|at| at <= now);
-    let birth = |(endpoint, number): (&&Arc<Endpoint>, i64)| {
-        let hand = match endpoint.record.disabled {
-            None if is_due => hands.take(endpoint.id(), event.data.len()),
+    let new = |(endpoint, number): (&&Arc<Endpoint>, i64)| {
+        let permit = match endpoint.record.disabled {
+            None if is_due => permits.take(endpoint.id(), event.data.len()),
             _ => None,
         };
-        let mut birth = new_delivery(event, number, endpoint, now, hand);
-        birth.delivery.ordering_key = endpoint.record.settings.ordered.ordering_key(event.key.as_deref());
+        let mut new = new_delivery(event, number, endpoint, now, permit);
+        new.delivery.ordering_key = endpoint.record.settings.ordered.ordering_key(event.key.as_deref());
         if endpoint.record.disabled.is_some() {
-            birth.delivery.apply_availability(availability_for_new(endpoint), now);
+            new.delivery.apply_availability(availability_for_new(endpoint), now);
         }
-        birth
+        new
     };
-    wanting.iter().zip(event.id.as_i64() + 1..).map(birth).collect()
+    subscribers.iter().zip(event.id.as_i64() + 1..).map(new).collect()
 }
 
 pub fn new_delivery(
@@ -46,16 +46,16 @@ pub fn new_delivery(
     number: i64,
     endpoint: &Endpoint,
     now: Timestamp,
-    hand: Option<Permit>,
+    permit: Option<Permit>,
 ) -> NewDelivery {
     let due = event.deliver_at.map_or(now, |at| at.max(now));
     let give_up_at = endpoint.contract.retry.give_up_after.map(|age| due.plus(age));
     let id = DeliveryId::from_i64(number);
     let mut delivery = Delivery::new(id, event.app, event.id, endpoint.id(), due, give_up_at);
-    if hand.is_some() {
+    if permit.is_some() {
         delivery.start_in_flight();
     }
-    NewDelivery { delivery, permit: hand }
+    NewDelivery { delivery, permit }
 }
 
 fn availability_for_new(endpoint: &Endpoint) -> Availability {

@@ -1,16 +1,21 @@
-//! Store: four traits, and the SQL behind them.
+//! Store: everything that is read from a database or written to it.
 //!
-//! Each method is one transaction. No transaction handle, SQL type or backend name crosses the traits, and `now` arrives as
-//! an argument. Code shared by the backends is in `sql`; each backend has a folder of its own.
+//! Each method of `Store` is one transaction and stands once, in the file of its subject: its promise, its refusals and its
+//! body. No transaction handle crosses it, and `now` arrives as an argument. SQL shared by the backends is in `sql`; each
+//! backend has a folder of its own.
 
 pub mod audit;
+pub mod backend;
+#[cfg(test)]
+mod closed;
 pub mod cluster;
 pub mod config;
 pub mod deliveries;
 pub mod documents;
 pub mod fan_out;
+pub mod health;
 pub mod inbox;
-pub mod live_updates;
+mod inspections;
 pub mod notices;
 pub mod postgres;
 pub mod queries;
@@ -20,15 +25,12 @@ mod sql;
 pub mod sqlite;
 pub mod statistics;
 
-pub use cluster::ClusterStore;
-pub use config::ConfigStore;
-pub use deliveries::DeliveryStore;
-pub use queries::QueryStore;
-
-use std::{future::Future, pin::Pin};
+use crate::domain::{live_update::UpdateSink, ports::CommitListener};
+use backend::Backend;
+use std::{future::Future, pin::Pin, sync::Arc};
 
 /// Answer of a store method; a change is durable by then.
-pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+pub type Reply<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
 /// Error of a store call. None of them means that it was done in part.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -48,10 +50,34 @@ pub enum StoreError {
     Corrupt(String),
 }
 
-/// All four traits together.
-pub trait Store: DeliveryStore + ConfigStore + QueryStore + ClusterStore {
+/// The store of this node. Clones share it, and it closes with the last of them.
+#[derive(Clone)]
+pub struct Store {
+    backend: Arc<dyn Backend>,
+}
+
+impl Store {
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        Self { backend }
+    }
+
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
     /// Stops taking commands, writes those already taken, and lets another process take over. Blocks until that is done.
-    fn close(&self);
+    pub fn close(&self) {
+        self.backend.close();
+    }
+}
+
+/// Everything that is told of commits.
+#[derive(Clone)]
+pub struct CommitObservers {
+    pub engine: Arc<dyn CommitListener>,
+    /// Subscribers of live updates. Without any, a commit costs one atomic load more.
+    pub live_updates: Arc<dyn UpdateSink>,
+    pub watch: Arc<dyn CommitWatch>,
 }
 
 /// Observes each commit, for the metrics.

@@ -1,32 +1,21 @@
-//! Queries: lists and details for people. Reads only, on connections of their own, so that the writer is never blocked.
+//! Queries: lists and details of events and deliveries, for people. Reads only, on connections of their own, so that the writer is never blocked.
 //!
 //! A page examines at most `ROWS_EXAMINED_MAX` rows in time order and returns short with a cursor, so that no filter needs
 //! an index of its own and no page can take long.
 
 use super::{
-    Reply,
-    audit::AuditFilter,
+    Reply, Store,
     deliveries::Accepted,
-    inbox::InboxEvent,
-    notices::{NoticeBatch, NoticeFilter, NoticesWaiting},
-    replays::{SourceSearch, Sources},
-    statistics::{Statistics, StatisticsSearch},
+    sql::{dedup, queries, recent},
 };
 use crate::domain::{
-    audit::AuditEntry,
     contract::ContractHash,
     delivery::{Delivery, DeliveryState},
     event::{DedupKey, Event, Fingerprint},
-    health::Health,
     id::{AppId, AuditId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
-    inspection::Inspection,
-    notice::Notice,
     outcome::Attempt,
-    replay::Replay,
-    statistics::Counters,
     time::Timestamp,
 };
-use std::time::Duration;
 
 pub const ROWS_EXAMINED_MAX: u32 = 10_000;
 
@@ -104,127 +93,101 @@ pub enum ObjectId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner(pub Option<AppId>);
 
-/// Health of an endpoint, with its counters.
-#[derive(Clone, Debug, Default)]
-pub struct HealthReport {
-    pub health: Health,
-    pub hour: Counters,
-    pub day: Counters,
-    pub three_days: Counters,
-    /// As far back as statistics are kept.
-    pub last_success_at: Option<Timestamp>,
-    /// Outage-adjusted time, and when it was stored.
-    pub clock: Option<(Duration, Timestamp)>,
-}
-
-pub trait QueryStore: Send + Sync {
+impl Store {
     /// Finds an event by the producer's id, or else by the product's own.
-    fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>>;
+    pub fn find_event(&self, app: AppId, external_id: String, own: Option<EventId>) -> Reply<Option<Event>> {
+        self.backend.read(move |connection| queries::find_event(connection, app, &external_id, own))
+    }
 
     /// Returns the answer that accepting an event under these keys would get, without accepting it: `New` if nothing is
     /// stored under them.
-    fn find_duplicate(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted>;
+    pub fn find_duplicate(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<Accepted> {
+        self.backend.read(move |connection| dedup::find_duplicate(connection, &keys, fingerprint))
+    }
 
-    /// Returns some of the events that wait in the inbox, the oldest first. `None` if this store has no inbox.
-    fn inbox_page(&self) -> Reply<'_, Option<Vec<InboxEvent>>>;
-
-    fn events(
+    /// Lists the events of an app, newest first.
+    pub fn events(
         &self,
         app: AppId,
         filter: EventFilter,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Reply<'_, Page<Event>>;
+    ) -> Reply<Page<Event>> {
+        self.backend.read(move |connection| queries::events(connection, app, &filter, after, limit))
+    }
 
     /// All deliveries of an event, replays included, oldest first.
-    fn deliveries_of(&self, event: EventId) -> Reply<'_, Vec<DeliveryRow>>;
+    pub fn deliveries_of(&self, event: EventId) -> Reply<Vec<DeliveryRow>> {
+        self.backend.read(move |connection| queries::deliveries_of(connection, event))
+    }
 
-    fn delivery(&self, app: AppId, delivery: DeliveryId)
-    -> Reply<'_, Option<(DeliveryRow, Vec<AttemptRow>)>>;
+    /// Returns a delivery of the app with its whole history, oldest attempt first.
+    pub fn delivery(
+        &self,
+        app: AppId,
+        delivery: DeliveryId,
+    ) -> Reply<Option<(DeliveryRow, Vec<AttemptRow>)>> {
+        self.backend.read(move |connection| queries::delivery(connection, app, delivery))
+    }
 
-    fn deliveries(
+    /// Lists the deliveries of an app, newest first.
+    pub fn deliveries(
         &self,
         app: AppId,
         filter: DeliveryListFilter,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Reply<'_, Page<DeliveryRow>>;
+    ) -> Reply<Page<DeliveryRow>> {
+        self.backend.read(move |connection| queries::deliveries(connection, app, &filter, after, limit))
+    }
 
     /// The latest attempts at an endpoint, at most `most`, newest first: of its newest deliveries, of those in flight and of
     /// those that wait for another attempt. Examines a bounded number of rows.
-    fn recent_attempts(
+    pub fn recent_attempts(
         &self,
         app: AppId,
         endpoint: EndpointId,
         most: usize,
-    ) -> Reply<'_, Vec<(DeliveryId, AttemptRow)>>;
+    ) -> Reply<Vec<(DeliveryId, AttemptRow)>> {
+        self.backend.read(move |connection| recent::attempts(connection, app, endpoint, most))
+    }
 
     /// Returns the app that owns the object; `None` if there is no such object.
-    fn owner(&self, thing: ObjectId) -> Reply<'_, Option<Owner>>;
+    pub fn owner(&self, object: ObjectId) -> Reply<Option<Owner>> {
+        self.backend.read(move |connection| queries::owner(connection, object))
+    }
 
     /// The events that producers published under these keys, with their apps.
-    fn events_by_dedup_key(&self, keys: Vec<DedupKey>) -> Reply<'_, Vec<(EventId, AppId)>>;
+    pub fn events_by_dedup_key(&self, keys: Vec<DedupKey>) -> Reply<Vec<(EventId, AppId)>> {
+        self.backend.read(move |connection| queries::events_by_dedup_key(connection, &keys))
+    }
 
     /// Returns the deliveries that wait in these endpoint queues (all of one app), the next due first.
-    fn queue(
+    pub fn queue(
         &self,
-        lanes: Vec<EndpointId>,
+        endpoints: Vec<EndpointId>,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Reply<'_, Page<DeliveryRow>>;
+    ) -> Reply<Page<DeliveryRow>> {
+        self.backend.read(move |connection| queries::queue(connection, &endpoints, after, limit))
+    }
 
     /// Dead deliveries by the time they died, newest first; closed ones only if asked for.
-    fn dead_letters(
+    pub fn dead_letters(
         &self,
         app: AppId,
         endpoint: Option<EndpointId>,
         closed_too: bool,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Reply<'_, Page<DeliveryRow>>;
-
-    /// The next sources of a replay, at most `most`; examines a bounded number of rows.
-    fn replay_sources(&self, search: SourceSearch, most: usize) -> Reply<'_, Sources>;
-
-    /// Counts the sources of a replay, for people: as many as one query examines, without blocking the engine.
-    fn count_sources(&self, search: SourceSearch) -> Reply<'_, Sources>;
-
-    fn replays(&self, app: AppId, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Replay>>;
-
-    fn replay(&self, app: AppId, replay: ReplayId) -> Reply<'_, Option<Replay>>;
-    /// The inspections of an endpoint, newest first.
-    fn inspections(
-        &self,
-        endpoint: EndpointId,
-        after: Option<Cursor>,
-        limit: u32,
-    ) -> Reply<'_, Page<Inspection>>;
-
-    fn inspection(&self, app: AppId, inspection: InspectionId) -> Reply<'_, Option<Inspection>>;
-
-    /// Lists the audit log; entries of a deleted app are in no page.
-    fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<AuditEntry>>;
-
-    /// Returns an endpoint's health as of the last statistics rollup.
-    fn health(&self, app: AppId, endpoint: EndpointId, now: Timestamp) -> Reply<'_, HealthReport>;
-
-    /// The endpoints of an app that are degraded or failing.
-    fn unhealthy_endpoints(&self, app: AppId) -> Reply<'_, Vec<EndpointId>>;
-
-    /// Lists notices; those of a deleted app are in no page.
-    fn notices(&self, filter: NoticeFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Notice>>;
-
-    fn notice(&self, app: AppId, notice: NoticeId) -> Reply<'_, Option<Notice>>;
-
-    /// Returns notices that are to become operational webhooks, oldest first, at most `most`; digests once they were closed.
-    fn unpublished_notices(&self, most: usize) -> Reply<'_, NoticeBatch>;
-
-    /// How many notices wait, over all apps.
-    fn notices_waiting(&self) -> Reply<'_, NoticesWaiting>;
-
-    /// Returns statistics as of the last rollup, and the backlog as it is now. Reads counters, never attempts.
-    fn statistics(&self, search: StatisticsSearch) -> Reply<'_, Statistics>;
+    ) -> Reply<Page<DeliveryRow>> {
+        self.backend.read(move |connection| {
+            queries::dead_letters(connection, app, endpoint, closed_too, after, limit)
+        })
+    }
 
     /// How many deliveries wait, over all apps.
-    fn waiting_count(&self) -> Reply<'_, u64>;
+    pub fn waiting_count(&self) -> Reply<u64> {
+        self.backend.read_for_engine(queries::waiting_count)
+    }
 }

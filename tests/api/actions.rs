@@ -9,16 +9,16 @@ use std::time::Duration;
 
 #[tokio::test]
 async fn a_retry_is_one_extra_attempt_and_leaves_the_schedule_unchanged() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "overrides": slow() })).await;
     let id = app.deliver().await;
     let before = app.until_is(&id, "retrying").await;
     assert!(before["next_attempt_at"].is_string(), "{before}");
-    let asked = app.act(&format!("/deliveries/{id}/retry")).await.is(202);
+    let requested = app.act(&format!("/deliveries/{id}/retry")).await.is(202);
     assert_eq!(
-        (&asked["id"], &asked["status"], &asked["next_attempt_at"]),
+        (&requested["id"], &requested["status"], &requested["next_attempt_at"]),
         (&json!(id), &json!("pending"), &Value::Null)
     );
     let after = app.until(&id, "back", |one| one["attempt_count"] == 2 && one["status"] == "retrying").await;
@@ -33,9 +33,9 @@ async fn a_retry_is_one_extra_attempt_and_leaves_the_schedule_unchanged() {
 
 #[tokio::test]
 async fn a_retry_of_something_that_ended_returns_there_when_it_fails() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let id = app.deliver().await;
     let dead = app.until_is(&id, "dead").await;
@@ -53,18 +53,18 @@ async fn a_retry_of_something_that_ended_returns_there_when_it_fails() {
 
 #[tokio::test]
 async fn a_replay_of_a_dead_letter_is_the_same_delivery_on_a_fresh_schedule() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let id = app.deliver().await;
     app.until_is(&id, "dead").await;
-    let asked = app.act(&format!("/dead-letters/{id}/replay")).await.is(202);
+    let requested = app.act(&format!("/dead-letters/{id}/replay")).await.is(202);
     assert_eq!(
-        (&asked["id"], &asked["status"], &asked["reason"]),
+        (&requested["id"], &requested["status"], &requested["reason"]),
         (&json!(id), &json!("pending"), &Value::Null)
     );
-    assert_eq!((&asked["finished_at"], &asked["replay_of"]), (&Value::Null, &Value::Null));
+    assert_eq!((&requested["finished_at"], &requested["replay_of"]), (&Value::Null, &Value::Null));
     let dead = app.until(&id, "dead again", |one| one["attempt_count"] == 6 && one["status"] == "dead").await;
     assert_eq!(
         pluck(dead["attempts"].as_array().unwrap(), "number"),
@@ -82,16 +82,16 @@ async fn a_replay_of_a_dead_letter_is_the_same_delivery_on_a_fresh_schedule() {
 
 #[tokio::test]
 async fn a_replay_of_a_delivered_one_makes_a_new_delivery_and_leaves_the_old_alone() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let published = app.publish("x").await;
     let first = text(&published["deliveries"][0]["id"]);
     let before = app.until_is(&first, "delivered").await;
-    let asked = app.act(&format!("/deliveries/{first}/replay")).await.is(202);
-    let second = text(&asked["id"]);
-    assert_eq!((&asked["replay_of"], &asked["event_id"]), (&json!(first), &published["id"]));
+    let requested = app.act(&format!("/deliveries/{first}/replay")).await.is(202);
+    let second = text(&requested["id"]);
+    assert_eq!((&requested["replay_of"], &requested["event_id"]), (&json!(first), &published["id"]));
     assert_ne!(first, second);
     let again = app.until_is(&second, "delivered").await;
     assert_eq!((&again["attempt_count"], &again["attempts"][0]["number"]), (&json!(1), &json!(1)));
@@ -107,9 +107,9 @@ async fn a_replay_of_a_delivered_one_makes_a_new_delivery_and_leaves_the_old_alo
 
 #[tokio::test]
 async fn a_closed_dead_letter_is_listed_only_when_asked_for() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let (closed, open) = (app.deliver().await, app.deliver().await);
     for id in [&closed, &open] {
@@ -174,9 +174,9 @@ async fn one_of_each(app: &TestApp, receiver: &TestReceiver) -> Vec<(&'static st
 
 #[tokio::test]
 async fn what_a_state_does_not_allow_is_refused_and_changes_nothing() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let all = one_of_each(&app, &receiver).await;
     let refused = |state: &str, action: &str| match action {
         "retry" => ["pending", "held", "in_flight", "delivered"].contains(&state),
@@ -207,9 +207,9 @@ async fn what_a_state_does_not_allow_is_refused_and_changes_nothing() {
 
 #[tokio::test]
 async fn waiting_deliveries_can_be_cancelled_and_ended_ones_deleted() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let all = one_of_each(&app, &receiver).await;
     for (state, id) in all.iter().filter(|(state, _)| ["pending", "held", "retrying"].contains(state)) {
         let cancelled = app.act(&format!("/deliveries/{id}/cancel")).await.is(200);
@@ -236,9 +236,9 @@ async fn waiting_deliveries_can_be_cancelled_and_ended_ones_deleted() {
 
 #[tokio::test]
 async fn a_replayed_cancelled_one_is_delivered() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let event = json!({ "type": "x", "data": 1, "deliver_at": from_now(Duration::from_hours(1)) });
     for action in ["replay", "retry"] {
@@ -256,8 +256,8 @@ async fn a_replayed_cancelled_one_is_delivered() {
 
 #[tokio::test]
 async fn invalid_ids_are_not_found() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let wrong = [
         "nobody",
         "dlv_",
@@ -281,9 +281,9 @@ async fn invalid_ids_are_not_found() {
 
 #[tokio::test]
 async fn of_eight_retries_at_once_one_is_made() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "overrides": { "retry": { "waits": [] }, "timeout": "1s" } }))
         .await;
     let id = app.deliver().await;

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 /// Settings that allow public addresses only.
 async fn closed() -> (TestServer, TestApp) {
-    let world = TestServer::start_with(&[("ALLOW_ADDRESSES", ""), ("HTTPS_ONLY", "true")]).await;
-    let app = world.app().await;
-    (world, app)
+    let server = TestServer::start_with(&[("ALLOW_ADDRESSES", ""), ("HTTPS_ONLY", "true")]).await;
+    let app = server.app().await;
+    (server, app)
 }
 
 const FORBIDDEN: [&str; 46] = [
@@ -86,8 +86,8 @@ async fn addresses_that_are_not_public_are_refused_in_any_spelling() {
 
 #[tokio::test]
 async fn the_allow_list_opens_addresses_and_never_names_without_a_dot() {
-    let world = TestServer::start_with(&[("ALLOW_ADDRESSES", "10.1.0.0/16,::1/128")]).await;
-    let app = world.app().await;
+    let server = TestServer::start_with(&[("ALLOW_ADDRESSES", "10.1.0.0/16,::1/128")]).await;
+    let app = server.app().await;
     for (url, status) in [
         ("http://10.1.2.3/", 201),
         ("http://[::1]/", 201),
@@ -103,17 +103,17 @@ async fn the_allow_list_opens_addresses_and_never_names_without_a_dot() {
 
 #[tokio::test]
 async fn an_address_that_is_no_longer_allowed_is_not_dialled() {
-    let mut world = TestServer::start().await;
+    let mut server = TestServer::start().await;
     let receiver = crate::fixture::receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let mut overrides = quick();
     overrides["retry"]["waits"] = json!([]);
     app.endpoint(&receiver.url("/hook"), json!({ "overrides": overrides })).await;
-    world.node.stop().await;
-    world.home.set("ALLOW_ADDRESSES", "");
-    world.node = world.home.start().await;
+    server.node.stop().await;
+    server.home.set("ALLOW_ADDRESSES", "");
+    server.node = server.home.start().await;
     let mut app = app;
-    app.api.address = world.node.client.address();
+    app.api.address = server.node.client.address();
     let dead = app.until_is(&app.deliver().await, "dead").await;
     assert_eq!(dead["attempts"][0]["class"], "address_refused", "{dead:#}");
     assert_eq!(receiver.connections(), 0);
@@ -121,9 +121,9 @@ async fn an_address_that_is_no_longer_allowed_is_not_dialled() {
 
 #[tokio::test]
 async fn plain_http_needs_the_operator_s_word() {
-    let world = TestServer::start_with(&[("HTTPS_ONLY", "true")]).await;
-    let app = world.app().await;
-    let own = world.by_its_key(&app).await;
+    let server = TestServer::start_with(&[("HTTPS_ONLY", "true")]).await;
+    let app = server.app().await;
+    let own = server.by_its_key(&app).await;
     let plain = json!({ "url": "http://127.0.0.1:9/" });
     let opened = json!({ "url": "http://127.0.0.1:9/", "overrides": { "https_only": false } });
     assert_eq!(app.post("/endpoints", &plain).await.invalid_field(), "url");
@@ -145,8 +145,8 @@ async fn plain_http_needs_the_operator_s_word() {
 
 #[tokio::test]
 async fn closing_plain_http_again_does_not_leave_an_endpoint_that_would_be_called() {
-    let world = TestServer::start_with(&[("HTTPS_ONLY", "true")]).await;
-    let app = world.app().await;
+    let server = TestServer::start_with(&[("HTTPS_ONLY", "true")]).await;
+    let app = server.app().await;
     let opened = json!({ "id": "e", "url": "http://127.0.0.1:9/", "overrides": { "https_only": false } });
     app.post("/endpoints", &opened).await.is(201);
     let refused = app.patch("/endpoints/e", &json!({ "overrides": null })).await;
@@ -155,9 +155,9 @@ async fn closing_plain_http_again_does_not_leave_an_endpoint_that_would_be_calle
 
 #[tokio::test]
 async fn overrides_are_bounded_by_who_sets_them() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let own = world.by_its_key(&app).await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let own = server.by_its_key(&app).await;
     let ask = async |by: &TestApp, overrides: Value| {
         by.post("/endpoints", &json!({ "url": "http://127.0.0.1:9/", "overrides": overrides })).await
     };

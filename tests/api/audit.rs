@@ -20,19 +20,19 @@ const NOT_IN_THE_LOG: [&str; 6] = [
 
 /// Counts the log's entries during the test.
 struct AuditCounter {
-    world: TestServer,
+    server: TestServer,
     entries: usize,
     done: BTreeSet<String>,
 }
 
 impl AuditCounter {
     async fn open() -> Self {
-        let world = TestServer::start().await;
-        Self { world, entries: 0, done: BTreeSet::new() }
+        let server = TestServer::start().await;
+        Self { server, entries: 0, done: BTreeSet::new() }
     }
 
     async fn log(&self) -> Vec<Value> {
-        let log = TestApp { id: String::new(), api: self.world.admin.clone() };
+        let log = TestApp { id: String::new(), api: self.server.admin.clone() };
         let (mut entries, mut cursor) = (Vec::new(), String::new());
         loop {
             let page = log.api.get(&format!("/v1/audit?limit=5{cursor}")).await.is(200);
@@ -71,7 +71,7 @@ const IN_APP: &str = "/v1/apps/{app}";
 async fn every_kind_of_change_leaves_exactly_one_entry() {
     let mut book = AuditCounter::open().await;
     let bad = receiver(500).await;
-    let admin = book.world.admin.clone();
+    let admin = book.server.admin.clone();
     let made = admin.post("/v1/apps", &json!({ "id": "a", "name": "A" })).await;
     let entry = book.left_entry("POST /v1/apps", &made, "app.created", "a").await;
     assert_eq!(
@@ -86,7 +86,7 @@ async fn every_kind_of_change_leaves_exactly_one_entry() {
     let id = text(&key.json()["id"]);
     let entry = book.left_entry("POST /v1/keys", &key, "key.created", &id).await;
     assert_eq!((&entry["app_id"], &entry["detail"]), (&json!("a"), &json!({ "scope": "app" })));
-    let app = TestApp { id: "a".into(), api: book.world.with_key(text(&key.json()["key"])) };
+    let app = TestApp { id: "a".into(), api: book.server.with_key(text(&key.json()["key"])) };
     let links = format!("{IN_APP}/portal-links");
     let link = app.post("/portal-links", &json!({})).await;
     let link_id = text(&link.json()["id"]);
@@ -156,16 +156,16 @@ async fn change_deliveries(book: &mut AuditCounter, app: &TestApp, bad: &TestRec
     let dead = publish("dies", "dead").await;
     let one = format!("{IN_APP}/deliveries/{{delivery}}");
     for (action, word) in [("retry", "delivery.retried"), ("replay", "delivery.replayed")] {
-        let asked = app.act(&format!("/deliveries/{dead}/{action}")).await;
-        book.left_entry(&format!("POST {one}/{action}"), &asked, word, &dead).await;
+        let requested = app.act(&format!("/deliveries/{dead}/{action}")).await;
+        book.left_entry(&format!("POST {one}/{action}"), &requested, word, &dead).await;
         app.until_is(&dead, "dead").await;
     }
-    let letter = format!("{IN_APP}/dead-letters/{{delivery}}");
+    let dead_letter = format!("{IN_APP}/dead-letters/{{delivery}}");
     let replayed = app.act(&format!("/dead-letters/{dead}/replay")).await;
-    book.left_entry(&format!("POST {letter}/replay"), &replayed, "delivery.replayed", &dead).await;
+    book.left_entry(&format!("POST {dead_letter}/replay"), &replayed, "delivery.replayed", &dead).await;
     app.until_is(&dead, "dead").await;
     let closed = app.act(&format!("/dead-letters/{dead}/close")).await;
-    book.left_entry(&format!("POST {letter}/close"), &closed, "delivery.closed", &dead).await;
+    book.left_entry(&format!("POST {dead_letter}/close"), &closed, "delivery.closed", &dead).await;
     let waiting = publish("waits", "retrying").await;
     let cancelled = app.act(&format!("/deliveries/{waiting}/cancel")).await;
     book.left_entry(&format!("POST {one}/cancel"), &cancelled, "delivery.cancelled", &waiting).await;
@@ -207,7 +207,7 @@ async fn change_replays(book: &mut AuditCounter, app: &TestApp) {
 }
 
 async fn change_event_types(book: &mut AuditCounter) {
-    let admin = book.world.admin.clone();
+    let admin = book.server.admin.clone();
     let made = admin.post("/v1/event-types", &json!({ "name": "a.b", "description": "d" })).await;
     let entry = book.left_entry("POST /v1/event-types", &made, "event_type.created", "a.b").await;
     assert_eq!(entry["app_id"], Value::Null);
@@ -232,8 +232,8 @@ async fn change_event_types(book: &mut AuditCounter) {
 #[tokio::test]
 async fn what_is_refused_and_what_changes_nothing_leaves_no_entry() {
     let mut book = AuditCounter::open().await;
-    let (app, other) = (book.world.app().await, book.world.app().await);
-    let (own, stranger) = (book.world.by_its_key(&app).await, book.world.by_its_key(&other).await);
+    let (app, other) = (book.server.app().await, book.server.app().await);
+    let (own, stranger) = (book.server.by_its_key(&app).await, book.server.by_its_key(&other).await);
     own.endpoint("http://127.0.0.1:9/", json!({ "id": "e", "overrides": slow() })).await;
     book.entries = 5;
     book.left_nothing("two apps, two keys and an endpoint").await;
@@ -247,8 +247,8 @@ async fn what_is_refused_and_what_changes_nothing_leaves_no_entry() {
     own.post("/replays", &json!({ "dry_run": true })).await.is(200);
     book.left_nothing("what is so already").await;
     own.until_is(&delivery, "retrying").await;
-    let admin = &book.world.admin;
-    let nobody = book.world.with_key(None);
+    let admin = &book.server.admin;
+    let nobody = book.server.with_key(None);
     for (answer, status) in [
         (admin.post("/v1/apps", &json!({ "id": app.id, "name": "A" })).await, 409),
         (admin.post("/v1/keys", &json!({ "scope": "root" })).await, 422),
@@ -275,9 +275,9 @@ async fn what_is_refused_and_what_changes_nothing_leaves_no_entry() {
 
 #[tokio::test]
 async fn no_secret_is_ever_in_the_log() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let key = world.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let key = server.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
     let secrets = [
         "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz".to_owned(),
         "whsec_YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4".to_owned(),
@@ -292,7 +292,7 @@ async fn no_secret_is_ever_in_the_log() {
         .await
         .is(200);
     app.patch("/endpoints/e", &json!({ "metadata": { "note": secrets[3] } })).await.is(200);
-    let log = world.admin.get("/v1/audit").await;
+    let log = server.admin.get("/v1/audit").await;
     assert_eq!(log.is(200)["data"].as_array().unwrap().len(), 6);
     for secret in &secrets {
         assert!(!log.text().contains(secret.as_str()), "{secret} is in {}", log.text());
@@ -301,15 +301,15 @@ async fn no_secret_is_ever_in_the_log() {
 
 #[tokio::test]
 async fn apps_see_their_own_part_of_the_log_and_filters_combine() {
-    let world = TestServer::start().await;
-    let (app, other) = (world.app().await, world.app().await);
-    let own = world.by_its_key(&app).await;
+    let server = TestServer::start().await;
+    let (app, other) = (server.app().await, server.app().await);
+    let own = server.by_its_key(&app).await;
     let endpoint = json!({ "id": "e", "url": "http://127.0.0.1:9/" });
     own.post("/endpoints", &endpoint).await.is(201);
     app.patch("/endpoints/e", &json!({ "description": "d" })).await.is(200);
     other.post("/endpoints", &endpoint).await.is(201);
-    let key = world.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
-    let reader = TestApp { id: app.id.clone(), api: world.with_key(text(&key["key"])) };
+    let key = server.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
+    let reader = TestApp { id: app.id.clone(), api: server.with_key(text(&key["key"])) };
     let actions = |rows: &[Value]| pluck(rows, "action");
     let expected = ["key.created", "endpoint.changed", "endpoint.created", "key.created", "app.created"];
     for key in [&own, &reader, &app] {
@@ -323,7 +323,7 @@ async fn apps_see_their_own_part_of_the_log_and_filters_combine() {
     own.api.get(&other.path("/audit")).await.refused(404, "not_found");
 
     let find = async |query: &str| {
-        actions(world.admin.get(&format!("/v1/audit?{query}")).await.is(200)["data"].as_array().unwrap())
+        actions(server.admin.get(&format!("/v1/audit?{query}")).await.is(200)["data"].as_array().unwrap())
     };
     let by_key = text(&own.all("/audit?action=endpoint.created").await[0]["key_id"]);
     assert_eq!(find(&format!("key_id={by_key}")).await, ["endpoint.created"]);
@@ -337,7 +337,7 @@ async fn apps_see_their_own_part_of_the_log_and_filters_combine() {
         assert!(find(nothing).await.is_empty(), "{nothing}");
     }
     assert_eq!(find("from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z").await.len(), 7);
-    assert_eq!(world.admin.get("/v1/audit?action=exploded").await.invalid_field(), "action");
+    assert_eq!(server.admin.get("/v1/audit?action=exploded").await.invalid_field(), "action");
     assert_eq!(
         own.get("/audit?app_id=b").await.refused(422, "unknown_field").field.as_deref(),
         Some("app_id")

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_thousand_events_are_each_answered_for_themselves_in_order() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "event_types": ["wanted"] })).await;
     app.post("/events", &json!({ "id": "before", "type": "wanted", "data": 0 })).await.is(202);
     let event = |n: usize| match n % 10 {
@@ -56,8 +56,8 @@ async fn a_thousand_events_are_each_answered_for_themselves_in_order() {
 
 #[tokio::test]
 async fn more_than_a_thousand_events_or_anything_else_is_refused_whole() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let events = |count: usize| json!({ "events": vec![json!({ "type": "a", "data": 1 }); count] });
     assert_eq!(app.post("/events/batch", &events(1001)).await.invalid_field(), "events");
     for bad in [

@@ -43,8 +43,8 @@ async fn publish(
 
 #[tokio::test]
 async fn a_body_of_one_mib_is_taken_and_one_byte_more_is_refused() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     for bytes in [MIB - 1, MIB] {
         app.publish_raw(event_of(bytes)).await.is(202);
     }
@@ -59,13 +59,13 @@ async fn a_body_of_one_mib_is_taken_and_one_byte_more_is_refused() {
     let answer = app.api.send("POST", &app.path("/events/batch"), &[], Some(batch.as_bytes())).await;
     answer.refused(413, "too_large");
     let name = format!(r#"{{"name":"{}"}}"#, "x".repeat(MIB));
-    world.admin.send("POST", "/v1/apps", &[], Some(name.as_bytes())).await.refused(413, "too_large");
+    server.admin.send("POST", "/v1/apps", &[], Some(name.as_bytes())).await.refused(413, "too_large");
 }
 
 #[tokio::test]
 async fn an_announced_body_that_is_too_large_is_refused_before_any_of_it_comes() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     for length in ["1048577", "10737418240", "9223372036854775807"] {
         let begun = Instant::now();
         let mut wire = RawConnection::open(app.api.address).await;
@@ -80,8 +80,8 @@ async fn an_announced_body_that_is_too_large_is_refused_before_any_of_it_comes()
 
 #[tokio::test]
 async fn a_client_that_waits_to_be_asked_is_asked_for_a_body_that_fits() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let body = event_of(1000);
     let headers = [("content-length", "1000"), ("expect", "100-continue")];
     let mut wire = RawConnection::open(app.api.address).await;
@@ -93,8 +93,8 @@ async fn a_client_that_waits_to_be_asked_is_asked_for_a_body_that_fits() {
 
 #[tokio::test]
 async fn a_body_without_an_end_is_refused_and_cut_off() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let mut wire = RawConnection::open(app.api.address).await;
     let headers = [("transfer-encoding", "chunked")];
     let first = [b"7fffffff\r\n", &vec![b'x'; 2 * MIB][..]].concat();
@@ -112,8 +112,8 @@ async fn a_body_without_an_end_is_refused_and_cut_off() {
 
 #[tokio::test]
 async fn a_client_that_is_still_sending_sees_why_it_was_refused() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     for bytes in [2 * MIB, 6 * MIB] {
         app.publish_raw(event_of(bytes)).await.refused(413, "too_large");
     }
@@ -121,8 +121,8 @@ async fn a_client_that_is_still_sending_sees_why_it_was_refused() {
 
 #[tokio::test]
 async fn the_operator_sets_the_limit() {
-    let world = TestServer::start_with(&[("BODY_BYTES_MAX", "2KiB")]).await;
-    let app = world.app().await;
+    let server = TestServer::start_with(&[("BODY_BYTES_MAX", "2KiB")]).await;
+    let app = server.app().await;
     app.publish_raw(event_of(2048)).await.is(202);
     let refused = app.publish_raw(event_of(2049)).await.refused(413, "too_large");
     assert!(refused.detail.contains("2048"), "{}", refused.detail);

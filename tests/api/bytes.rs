@@ -65,9 +65,9 @@ async fn shown(app: &TestApp, id: &str) -> String {
 
 #[tokio::test]
 async fn data_is_sent_and_shown_byte_for_byte() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let values = odd_values();
     for (number, value) in values.iter().enumerate() {
@@ -90,9 +90,9 @@ async fn data_is_sent_and_shown_byte_for_byte() {
 
 #[tokio::test]
 async fn a_batch_keeps_bytes_as_well() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let values = odd_values();
     let events: Vec<String> =
@@ -108,8 +108,8 @@ async fn a_batch_keeps_bytes_as_well() {
 
 #[tokio::test]
 async fn data_nested_deeper_than_128_is_refused_by_the_field() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let arrays = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let objects = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
     for deep in [arrays(129), objects(129), arrays(10_000), arrays(500_000), format!("[1,{}]", arrays(128))] {
@@ -121,5 +121,5 @@ async fn data_nested_deeper_than_128_is_refused_by_the_field() {
     let unclosed = format!(r#"{{"type":"a","data":{}"#, "[".repeat(500_000));
     app.publish_raw(unclosed).await.refused(400, "malformed");
     let metadata = format!(r#"{{"name":"a","metadata":{{"m":{}}}}}"#, arrays(5_000));
-    world.admin.send("POST", "/v1/apps", &[], Some(metadata.as_bytes())).await.refused(400, "malformed");
+    server.admin.send("POST", "/v1/apps", &[], Some(metadata.as_bytes())).await.refused(400, "malformed");
 }

@@ -28,8 +28,8 @@ impl Pair {
 
 #[tokio::test]
 async fn certificates_are_shown_by_what_is_public_of_them_and_can_be_changed_and_taken_away() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let (ours, authority) = (pair("ours", 2999), pair("authority", 2998));
     let made = app.post("/endpoints", &json!({ "id": "e", "url": URL, "tls": ours.tls() })).await;
     let shown = made.is(201)["tls"].clone();
@@ -56,8 +56,8 @@ async fn certificates_are_shown_by_what_is_public_of_them_and_can_be_changed_and
 
 #[tokio::test]
 async fn what_cannot_be_used_is_refused_by_its_field_and_nothing_of_a_key_is_repeated() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     app.endpoint(URL, json!({ "id": "e" })).await;
     let (ours, other, expired) = (pair("ours", 2999), pair("other", 2999), pair("expired", 2002));
     let mismatched = json!({ "client_certificate": ours.certificate, "client_key": other.key });
@@ -90,9 +90,9 @@ async fn what_cannot_be_used_is_refused_by_its_field_and_nothing_of_a_key_is_rep
 
 #[tokio::test]
 async fn an_app_key_neither_sets_certificates_nor_leads_an_endpoint_with_them_elsewhere() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let own = world.by_its_key(&app).await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let own = server.by_its_key(&app).await;
     let ours = pair("ours", 2999);
     own.post("/endpoints", &json!({ "url": URL, "tls": ours.tls() })).await.refused(403, "forbidden");
     app.endpoint(URL, json!({ "id": "e", "tls": ours.tls() })).await;

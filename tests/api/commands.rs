@@ -50,22 +50,26 @@ impl CommandLine {
         }
         variables.insert("POSTHASTE_LISTEN", "a setting of the server's".to_owned());
         variables.insert("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned());
-        Self { variables, folder: TempDir::with_prefix("posthaste-desk-").unwrap(), typed: Mutex::default() }
+        Self {
+            variables,
+            folder: TempDir::with_prefix("posthaste-commands-").unwrap(),
+            typed: Mutex::default(),
+        }
     }
 
     /// Configured with the server and its admin key.
-    pub(crate) fn at(world: &TestServer) -> Self {
-        let mut desk = Self::bare();
-        desk.set("POSTHASTE_URL", &format!("http://{}/", world.admin.address));
-        desk.set("POSTHASTE_KEY", ADMIN_KEY);
-        desk
+    pub(crate) fn at(server: &TestServer) -> Self {
+        let mut cli = Self::bare();
+        cli.set("POSTHASTE_URL", &format!("http://{}/", server.admin.address));
+        cli.set("POSTHASTE_KEY", ADMIN_KEY);
+        cli
     }
 
     /// Configured with the server, its admin key and this app.
-    pub(crate) fn in_app(world: &TestServer, app: &TestApp) -> Self {
-        let mut desk = Self::at(world);
-        desk.set("POSTHASTE_APP", &app.id);
-        desk
+    pub(crate) fn in_app(server: &TestServer, app: &TestApp) -> Self {
+        let mut cli = Self::at(server);
+        cli.set("POSTHASTE_APP", &app.id);
+        cli
     }
 
     pub(crate) fn set(&mut self, name: &'static str, value: &str) {
@@ -130,8 +134,8 @@ impl CommandLine {
 
     /// Runs it in both output formats and returns the JSON output.
     pub(crate) async fn both(&self, line: &str, words: &str) -> Value {
-        let told = self.text_of(line).await;
-        assert!(told.contains(words), "{line}: {words:?} is missing in\n{told}");
+        let output = self.text_of(line).await;
+        assert!(output.contains(words), "{line}: {words:?} is missing in\n{output}");
         self.json(line).await
     }
 
@@ -145,15 +149,15 @@ pub(crate) struct AppSetup {
     pub(crate) app: TestApp,
     pub(crate) endpoint: String,
     pub(crate) receiver: TestReceiver,
-    pub(crate) desk: CommandLine,
+    pub(crate) cli: CommandLine,
 }
 
 impl AppSetup {
-    pub(crate) async fn new(world: &TestServer) -> Self {
-        let (app, receiver) = (world.app().await, receiver(200).await);
+    pub(crate) async fn new(server: &TestServer) -> Self {
+        let (app, receiver) = (server.app().await, receiver(200).await);
         let endpoint = app.endpoint(&receiver.url(HOOK), json!({})).await;
-        let desk = CommandLine::in_app(world, &app);
-        Self { app, endpoint, receiver, desk }
+        let cli = CommandLine::in_app(server, &app);
+        Self { app, endpoint, receiver, cli }
     }
 
     /// The id of a delivery that arrived.

@@ -102,28 +102,28 @@ async fn a_variable_beats_the_file_and_a_flag_beats_the_variable() {
 
 #[tokio::test]
 async fn a_second_process_on_the_same_store_is_refused_and_the_first_goes_on() {
-    let world = TestServer::start().await;
-    let (code, said) = run(&world.home, &["serve"]).await;
+    let server = TestServer::start().await;
+    let (code, said) = run(&server.home, &["serve"]).await;
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("another process already uses the store"), "{said}");
-    world.app().await.publish("x").await;
+    server.app().await.publish("x").await;
 }
 
 #[tokio::test]
 async fn an_occupied_port_is_reported() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let mut home = NodeFolder::new();
-    home.set("LISTEN", &world.node.client.address().to_string());
+    home.set("LISTEN", &server.node.client.address().to_string());
     let (code, said) = run(&home, &["serve"]).await;
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains(&world.node.client.address().to_string()), "{said}");
+    assert!(said.contains(&server.node.client.address().to_string()), "{said}");
 }
 
 #[tokio::test]
 async fn everything_is_still_there_after_a_restart() {
-    let mut world = TestServer::start().await;
-    let app = world.app().await;
-    let own = world.by_its_key(&app).await;
+    let mut server = TestServer::start().await;
+    let app = server.app().await;
+    let own = server.by_its_key(&app).await;
     app.endpoint("http://127.0.0.1:9/", serde_json::json!({ "id": "e", "headers": { "x-a": "1" } })).await;
     app.act("/endpoints/e/disable").await.is(200);
     let held = app.deliver().await;
@@ -136,9 +136,9 @@ async fn everything_is_still_there_after_a_restart() {
         all
     };
     let before = seen(&own).await;
-    assert_eq!(world.node.stop().await, Some(0));
-    world.node = world.home.start().await;
+    assert_eq!(server.node.stop().await, Some(0));
+    server.node = server.home.start().await;
     let mut own = own;
-    own.api.address = world.node.client.address();
+    own.api.address = server.node.client.address();
     assert_eq!(seen(&own).await, before);
 }

@@ -17,27 +17,27 @@ fn is_signed(receipt: &ReceivedWebhook, header: &str) -> bool {
     };
     let signature: Option<Vec<u8>> = (0..hex.len())
         .step_by(2)
-        .map(|place| u8::from_str_radix(hex.get(place..place + 2)?, 16).ok())
+        .map(|index| u8::from_str_radix(hex.get(index..index + 2)?, 16).ok())
         .collect();
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
     let signed = [t.as_bytes(), b".", &receipt.body].concat();
     signature.is_some_and(|signature| hmac::verify(&key, &signed, &signature).is_ok())
 }
 
-async fn app_with(world: &TestServer, id: &str, more: Value) -> TestApp {
+async fn app_with(server: &TestServer, id: &str, more: Value) -> TestApp {
     let mut body = json!({ "id": id, "name": "A" });
     let Value::Object(more) = more else { panic!("fields of an app") };
     body.as_object_mut().unwrap().extend(more);
-    world.admin.post("/v1/apps", &body).await.is(201);
-    TestApp { id: id.into(), api: world.admin.clone() }
+    server.admin.post("/v1/apps", &body).await.is(201);
+    TestApp { id: id.into(), api: server.admin.clone() }
 }
 
 #[tokio::test]
 async fn a_brand_renames_every_header_that_a_receiver_sees() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
     let app =
-        app_with(&world, "acme", json!({ "contract": "zerofee", "overrides": { "brand": "Acme" } })).await;
+        app_with(&server, "acme", json!({ "contract": "zerofee", "overrides": { "brand": "Acme" } })).await;
     app.post("/endpoints", &json!({ "url": receiver.url("/acme"), "secret": SECRET })).await.is(201);
     let delivery = app.deliver().await;
     app.until_is(&delivery, "delivered").await;
@@ -58,9 +58,9 @@ async fn a_brand_renames_every_header_that_a_receiver_sees() {
 
 #[tokio::test]
 async fn an_app_s_overrides_lie_under_those_of_all_its_endpoints_and_take_effect_at_once() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = app_with(&world, "a", json!({ "contract": "zerofee" })).await;
+    let app = app_with(&server, "a", json!({ "contract": "zerofee" })).await;
     let endpoint = async |id: &str, more: Value| {
         let mut body = json!({ "id": id, "url": receiver.url(&format!("/{id}")), "secret": SECRET });
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -91,9 +91,9 @@ async fn an_app_s_overrides_lie_under_those_of_all_its_endpoints_and_take_effect
 
 #[tokio::test]
 async fn an_app_s_overrides_are_the_operator_s_and_are_checked_against_every_endpoint_first() {
-    let world = TestServer::start().await;
-    let app = app_with(&world, "a", json!({ "overrides": { "retry": { "waits": ["1s"] } } })).await;
-    let own = world.by_its_key(&app).await;
+    let server = TestServer::start().await;
+    let app = app_with(&server, "a", json!({ "overrides": { "retry": { "waits": ["1s"] } } })).await;
+    let own = server.by_its_key(&app).await;
     own.patch("", &json!({ "overrides": null })).await.refused(403, "forbidden");
     for (overrides, field) in [
         (json!({ "retry": { "wait": ["1s"] } }), "overrides.retry.wait"),
@@ -102,7 +102,7 @@ async fn an_app_s_overrides_are_the_operator_s_and_are_checked_against_every_end
         (json!([]), "overrides"),
     ] {
         let made = json!({ "name": "B", "overrides": overrides });
-        assert_eq!(world.admin.post("/v1/apps", &made).await.problem().field.as_deref(), Some(field));
+        assert_eq!(server.admin.post("/v1/apps", &made).await.problem().field.as_deref(), Some(field));
         let refused = app.patch("", &json!({ "overrides": overrides })).await.problem();
         assert_eq!((refused.status, refused.field.as_deref()), (422, Some(field)), "{overrides}");
     }
@@ -116,20 +116,20 @@ async fn an_app_s_overrides_are_the_operator_s_and_are_checked_against_every_end
     );
     let kept = app.get("").await.is(200);
     assert_eq!(kept["overrides"], json!({ "retry": { "waits": ["1s"] } }), "nothing was changed");
-    let asked = json!({ "url": "http://127.0.0.1:9/", "overrides": { "retry": { "waits": ["2s"] } } });
-    own.post("/endpoints", &asked).await.is(201);
+    let body = json!({ "url": "http://127.0.0.1:9/", "overrides": { "retry": { "waits": ["2s"] } } });
+    own.post("/endpoints", &body).await.is(201);
 }
 
 #[tokio::test]
 async fn overrides_of_an_app_hold_after_a_restart() {
-    let mut world = TestServer::start().await;
+    let mut server = TestServer::start().await;
     let receiver = receiver(200).await;
     let mut app =
-        app_with(&world, "a", json!({ "contract": "zerofee", "overrides": { "brand": "Acme" } })).await;
+        app_with(&server, "a", json!({ "contract": "zerofee", "overrides": { "brand": "Acme" } })).await;
     app.post("/endpoints", &json!({ "url": receiver.url("/a"), "secret": SECRET })).await.is(201);
-    assert_eq!(world.node.stop().await, Some(0));
-    world.node = world.home.start().await;
-    app.api.address = world.node.client.address();
+    assert_eq!(server.node.stop().await, Some(0));
+    server.node = server.home.start().await;
+    app.api.address = server.node.client.address();
     app.publish("x").await;
     wait_until("it is received", WAIT_MAX, async || receiver.count_at("/a") == 1).await;
     assert!(is_signed(&receiver.receipts_at("/a")[0], "x-acme-signature"));
@@ -137,22 +137,22 @@ async fn overrides_of_an_app_hold_after_a_restart() {
 
 #[tokio::test]
 async fn an_app_has_the_id_prefix_of_its_contract_unless_it_gives_one() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     for (id, more, prefix) in [
         ("mail", json!({ "contract": "sendnomi" }), "msg_"),
         ("given", json!({ "contract": "sendnomi", "id_prefix": "evt" }), "evt_"),
         ("over", json!({ "overrides": { "ids": { "event": "note" } } }), "note_"),
         ("usual", json!({}), "evt_"),
     ] {
-        let app = app_with(&world, id, more).await;
+        let app = app_with(&server, id, more).await;
         let published = app.publish("x").await;
         assert!(text(&published["id"]).starts_with(prefix), "{published}");
         app.get(&format!("/events/{}", text(&published["id"]))).await.is(200);
     }
-    let mail = world.admin.get("/v1/apps/mail").await.is(200);
+    let mail = server.admin.get("/v1/apps/mail").await.is(200);
     assert_eq!(mail["id_prefix"], "msg");
-    world.admin.patch("/v1/apps/mail", &json!({ "contract": null })).await.is(200);
-    assert_eq!(world.admin.get("/v1/apps/mail").await.is(200)["id_prefix"], "msg", "fixed at creation");
+    server.admin.patch("/v1/apps/mail", &json!({ "contract": null })).await.is(200);
+    assert_eq!(server.admin.get("/v1/apps/mail").await.is(200)["id_prefix"], "msg", "fixed at creation");
 }
 
 #[tokio::test]
@@ -162,9 +162,9 @@ async fn a_contract_based_on_another_reaches_the_wire() {
     let acme = "name = \"acme\"\nbased_on = \"zerofee\"\nbrand = \"Acme\"\n[headers]\n\"X-{brand}-Timestamp\" = \"\"\n";
     std::fs::write(folder.path().join("a-gold.toml"), gold).unwrap();
     std::fs::write(folder.path().join("b-acme.toml"), acme).unwrap();
-    let world = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
+    let server = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
     let receiver = receiver(200).await;
-    let app = app_with(&world, "a", json!({ "contract": "gold" })).await;
+    let app = app_with(&server, "a", json!({ "contract": "gold" })).await;
     app.post("/endpoints", &json!({ "url": receiver.url("/a"), "secret": SECRET })).await.is(201);
     app.until_is(&app.deliver().await, "delivered").await;
     let receipt = &receiver.receipts_at("/a")[0];

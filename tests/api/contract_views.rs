@@ -10,9 +10,9 @@ const ACME: &str = "name = \"acme\"\nbased_on = \"zerofee\"\nbrand = \"Acme\"\n[
 
 #[tokio::test]
 async fn every_key_may_read_every_contract_with_its_timeline() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let own = world.by_its_key(&app).await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let own = server.by_its_key(&app).await;
     let listed = own.api.get("/v1/contracts").await.is(200);
     let all = listed["data"].as_array().unwrap();
     assert_eq!(
@@ -42,7 +42,7 @@ async fn every_key_may_read_every_contract_with_its_timeline() {
         (&json!("T+0…21m10s"), &json!(0), &json!(1_270_000))
     );
     own.api.get("/v1/contracts/zerofe").await.refused(404, "not_found");
-    world.with_key(None).get("/v1/contracts").await.refused(401, "unauthorized");
+    server.with_key(None).get("/v1/contracts").await.refused(401, "unauthorized");
     let page = own.api.get("/v1/contracts?limit=4").await.is(200);
     let rest =
         own.api.get(&format!("/v1/contracts?limit=4&cursor={}", text(&page["next_cursor"]))).await.is(200);
@@ -55,13 +55,13 @@ async fn the_operator_s_contracts_are_shown_beside_and_instead_of_the_built_in_o
     std::fs::write(folder.path().join("acme.toml"), ACME).unwrap();
     let own = "name = \"sendnomi\"\nbased_on = \"sendnomi\"\ntimeout = \"9s\"\n";
     std::fs::write(folder.path().join("mail.toml"), own).unwrap();
-    let world = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
-    let acme = world.admin.get("/v1/contracts/acme").await.is(200);
+    let server = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
+    let acme = server.admin.get("/v1/contracts/acme").await.is(200);
     assert_eq!((&acme["built_in"], &acme["document"]["brand"]), (&json!(false), &json!("Acme")));
     assert_eq!(acme["timeline"]["attempts"].as_array().map(Vec::len), Some(2));
-    let mail = world.admin.get("/v1/contracts/sendnomi").await.is(200);
+    let mail = server.admin.get("/v1/contracts/sendnomi").await.is(200);
     assert_eq!((&mail["built_in"], &mail["document"]["timeout"]), (&json!(false), &json!("9s")));
-    assert_eq!(world.admin.get("/v1/contracts").await.is(200)["data"].as_array().map(Vec::len), Some(7));
+    assert_eq!(server.admin.get("/v1/contracts").await.is(200)["data"].as_array().map(Vec::len), Some(7));
 }
 
 /// Returns the exit code and the output.
@@ -83,8 +83,8 @@ async fn the_command_shows_all_in_a_table_and_one_in_words_or_json_without_a_ser
     assert!(one.contains("Dead at once: 4xx.") && one.contains("T+44h36m  attempt 8"), "{one}");
     let (_, document) = run(&home, &["sendnomi", "--json"]).await;
     let document: Value = serde_json::from_str(&document).unwrap();
-    let world = TestServer::start().await;
-    assert_eq!(document, world.admin.get("/v1/contracts/sendnomi").await.is(200), "as the API answers it");
+    let server = TestServer::start().await;
+    assert_eq!(document, server.admin.get("/v1/contracts/sendnomi").await.is(200), "as the API answers it");
     assert!(!home.store().exists(), "nothing was started");
 }
 

@@ -17,9 +17,9 @@ async fn deliver_under(app: &TestApp, url: &str, overrides: &Value, state: &str)
 
 #[tokio::test]
 async fn a_contract_says_which_answers_are_success_and_which_are_final() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let overrides = json!({
         "answers": { "success": ["2xx", "409"], "never": ["4xx"], "switch_off": ["423"] },
         "retry": { "waits": ["1h"] }, "timeout": "2s",
@@ -48,9 +48,9 @@ async fn a_contract_says_which_answers_are_success_and_which_are_final() {
 
 #[tokio::test]
 async fn a_delivery_expires_at_the_contract_s_age_and_can_be_replayed_afresh() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let overrides =
         json!({ "retry": { "waits": ["300ms", "1h"], "jitter": "none", "give_up_after": "900ms" } });
     app.endpoint(&receiver.url(HOOK), json!({ "overrides": overrides })).await;
@@ -68,9 +68,9 @@ async fn a_delivery_expires_at_the_contract_s_age_and_can_be_replayed_afresh() {
 
 #[tokio::test]
 async fn a_final_wait_comes_before_the_end_without_another_attempt() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let overrides = json!({ "retry": { "waits": [], "final_wait": "600ms" } });
     app.endpoint(&receiver.url(HOOK), json!({ "overrides": overrides })).await;
     let id = app.deliver().await;
@@ -83,10 +83,10 @@ async fn a_final_wait_comes_before_the_end_without_another_attempt() {
 
 #[tokio::test]
 async fn a_contract_can_ignore_retry_after() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave(HOOK, reply(503, "retry-after: 3000\r\n", ""));
-    let app = world.app().await;
+    let app = server.app().await;
     let waits = json!(["10s", "2h"]);
     for overrides in [
         json!({ "retry": { "waits": waits, "jitter": "none", "retry_after": "ignore" } }),
@@ -101,7 +101,7 @@ async fn a_contract_can_ignore_retry_after() {
 }
 
 fn unhex(text: &str) -> Vec<u8> {
-    (0..text.len()).step_by(2).map(|place| u8::from_str_radix(&text[place..place + 2], 16).unwrap()).collect()
+    (0..text.len()).step_by(2).map(|index| u8::from_str_radix(&text[index..index + 2], 16).unwrap()).collect()
 }
 
 const FLAT: &str = r#"
@@ -142,10 +142,10 @@ dead_letters = "forever"
 async fn a_contract_of_the_operator_s_own_shapes_body_headers_and_signature() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("flat.toml"), FLAT).unwrap();
-    let world = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
+    let server = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
     let receiver = receiver(200).await;
-    world.admin.post("/v1/apps", &json!({ "id": "a", "name": "A", "contract": "flat" })).await.is(201);
-    let app = TestApp { id: "a".into(), api: world.admin.clone() };
+    server.admin.post("/v1/apps", &json!({ "id": "a", "name": "A", "contract": "flat" })).await.is(201);
+    let app = TestApp { id: "a".into(), api: server.admin.clone() };
     let made = app
         .post(
             "/endpoints",
@@ -190,9 +190,9 @@ async fn a_contract_of_the_operator_s_own_shapes_body_headers_and_signature() {
 async fn an_app_s_new_contract_counts_for_the_endpoints_that_name_none() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("flat.toml"), FLAT).unwrap();
-    let world = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
+    let server = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.post("/endpoints", &json!({ "id": "follows", "url": receiver.url("/follows") })).await.is(201);
     app.post("/endpoints", &json!({ "id": "stays", "url": receiver.url("/stays"), "contract": "standard" }))
         .await

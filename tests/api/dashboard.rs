@@ -98,10 +98,10 @@ mod built_in {
         let files = named(&get(&node, "/", &[]).await.text());
         let script = files.iter().find(|file| is_script(file)).unwrap();
         let plain = get(&node, script, &[]).await;
-        for (asked, sent, first) in
+        for (request_headers, sent, first) in
             [("gzip, deflate", "gzip", &[0x1f, 0x8b][..]), ("gzip, br", "br", &[][..])]
         {
-            let answer = get(&node, script, &[("accept-encoding", asked)]).await;
+            let answer = get(&node, script, &[("accept-encoding", request_headers)]).await;
             assert_eq!(
                 (answer.header("content-encoding"), answer.header("vary")),
                 (sent, "accept, accept-encoding")
@@ -136,9 +136,9 @@ mod built_in {
             "/.env",
             "/dashboard.rs",
         ] {
-            let asked = get(&node, path, &[("accept", "*/*")]).await;
+            let request_headers = get(&node, path, &[("accept", "*/*")]).await;
             assert_eq!(
-                (asked.status, asked.header("content-type")),
+                (request_headers.status, request_headers.header("content-type")),
                 (404, "application/problem+json"),
                 "{path}"
             );
@@ -195,8 +195,8 @@ mod built_in {
             line.map(|link| link.trim().to_owned())
         })
         .await;
-        let (place, key) = link.strip_prefix("http://").unwrap().split_once("/#key=").unwrap();
-        let client = crate::harness::TestClient::new(place.parse().unwrap(), key);
+        let (address, key) = link.strip_prefix("http://").unwrap().split_once("/#key=").unwrap();
+        let client = crate::harness::TestClient::new(address.parse().unwrap(), key);
         assert_eq!(client.get("/v1/session").await.expect(200)["scope"], "admin");
         assert_eq!(client.get("/").await.header("content-type"), "text/html; charset=utf-8");
         assert_eq!(dev.stop().await, Some(0));

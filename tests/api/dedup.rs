@@ -13,9 +13,9 @@ async fn publish_with_key(app: &TestApp, key: &str, event: &Value) -> ApiRespons
 
 #[tokio::test]
 async fn the_same_id_gives_the_same_event_and_is_delivered_once() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let event = json!({ "id": "order-1", "type": "a", "data": { "n": 1 } });
     let first = app.post("/events", &event).await.is(202);
@@ -37,8 +37,8 @@ async fn the_same_id_gives_the_same_event_and_is_delivered_once() {
 
 #[tokio::test]
 async fn another_body_under_a_used_id_or_key_is_refused_with_the_event_that_has_it() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let event = json!({ "id": "order-1", "type": "a", "data": { "n": 1 }, "created_at": "2026-01-01T00:00:00Z", "key": "k",
         "deliver_at": "2026-01-01T00:00:00Z" });
     app.post("/events", &event).await.is(202);
@@ -76,8 +76,8 @@ async fn another_body_under_a_used_id_or_key_is_refused_with_the_event_that_has_
 
 #[tokio::test]
 async fn ids_and_idempotency_keys_are_separate_and_each_app_has_its_own() {
-    let world = TestServer::start().await;
-    let (app, other) = (world.app().await, world.app().await);
+    let server = TestServer::start().await;
+    let (app, other) = (server.app().await, server.app().await);
     let event = json!({ "type": "a", "data": 1 });
     let given = json!({ "id": "x", "type": "a", "data": 1 });
     let by_key = publish_with_key(&app, "x", &event).await.is(202);
@@ -95,16 +95,16 @@ async fn ids_and_idempotency_keys_are_separate_and_each_app_has_its_own() {
 
 #[tokio::test]
 async fn events_without_an_id_or_key_are_never_the_same() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let (first, second) = (app.publish("a").await, app.publish("a").await);
     assert_ne!(first["id"], second["id"]);
 }
 
 #[tokio::test]
 async fn an_idempotency_key_has_a_form() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let event = json!({ "type": "a", "data": 1 });
     let (longest, too_long) = ("k".repeat(256), "k".repeat(257));
     for good in ["!", "{7f9c:x/y}=~", &longest] {
@@ -117,9 +117,9 @@ async fn an_idempotency_key_has_a_form() {
 
 #[tokio::test]
 async fn eight_at_once_make_one_event_with_one_delivery() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     for round in 0..5 {
         let (mut publishing, mut answers) = (tokio::task::JoinSet::new(), Vec::new());
@@ -145,8 +145,8 @@ async fn eight_at_once_make_one_event_with_one_delivery() {
 
 #[tokio::test]
 async fn of_eight_different_bodies_under_one_id_one_wins() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let mut publishing = tokio::task::JoinSet::new();
     for n in 0..8 {
         let app = app.clone();

@@ -29,10 +29,10 @@ fn is_signed(receipt: &ReceivedWebhook, secret: &str) -> bool {
 
 #[tokio::test]
 async fn a_delivery_that_works_is_written_down_with_its_one_attempt() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave(HOOK, reply(201, "x-answer: yes\r\n", "thank you"));
-    let app = world.app().await;
+    let app = server.app().await;
     let endpoint = app.post("/endpoints", &json!({ "url": receiver.url(HOOK) })).await.is(201);
     let before = from_now(Duration::ZERO);
     let published = app.publish("payment.created").await;
@@ -76,10 +76,10 @@ async fn a_delivery_that_works_is_written_down_with_its_one_attempt() {
 
 #[tokio::test]
 async fn a_failing_receiver_is_tried_again_on_schedule_until_it_works() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
     receiver.behave(HOOK, Behaviour::FailFirst { times: 2, status: 503 });
-    let app = world.app().await;
+    let app = server.app().await;
     let overrides = json!({ "retry": { "waits": ["300ms", "1100ms", "1h"], "jitter": "none" } });
     let endpoint = json!({ "url": receiver.url(HOOK), "overrides": overrides });
     let secret = text(&app.post("/endpoints", &endpoint).await.is(201)["secret"]);
@@ -107,9 +107,9 @@ async fn a_failing_receiver_is_tried_again_on_schedule_until_it_works() {
 
 #[tokio::test]
 async fn a_delivery_that_never_works_is_dead_once_its_schedule_is_used_up() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let id = app.deliver().await;
     let dead = app.until_is(&id, "dead").await;
@@ -117,20 +117,20 @@ async fn a_delivery_that_never_works_is_dead_once_its_schedule_is_used_up() {
     assert_eq!((&dead["last_error"], &dead["next_attempt_at"]), (&json!("HTTP 500"), &Value::Null));
     assert!(at(&dead["finished_at"]) >= at(&attempts(&dead)[2]["started_at"]));
     assert_eq!(receiver.count_at(HOOK), 3);
-    let letters = app.get("/dead-letters").await.is(200);
-    let letter = &letters["data"][0];
-    assert_eq!((&letter["id"], &letter["failed_at"]), (&json!(id), &dead["finished_at"]));
-    let kept = at(&letter["expires_at"]).duration_since(at(&letter["failed_at"]));
+    let dead_letters = app.get("/dead-letters").await.is(200);
+    let dead_letter = &dead_letters["data"][0];
+    assert_eq!((&dead_letter["id"], &dead_letter["failed_at"]), (&json!(id), &dead["finished_at"]));
+    let kept = at(&dead_letter["expires_at"]).duration_since(at(&dead_letter["failed_at"]));
     assert_eq!(kept.as_hours(), 30 * 24, "as the contract says");
 }
 
 #[tokio::test]
 async fn of_a_failed_answer_the_headers_and_the_first_kib_are_kept() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
     let body = "é".repeat(3000);
     receiver.behave(HOOK, reply(422, "x-why: because\r\nset-cookie: a=1\r\nset-cookie: b=2\r\n", &body));
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let dead = app.until_is(&app.deliver().await, "dead").await;
     let attempt = &attempts(&dead)[0];
@@ -142,13 +142,13 @@ async fn of_a_failed_answer_the_headers_and_the_first_kib_are_kept() {
 
 #[tokio::test]
 async fn each_way_of_failing_has_its_class_and_no_status_that_never_came() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave("/hang", Behaviour::Hang);
     receiver.behave("/drip", Behaviour::Drip(Duration::from_millis(20)));
     receiver.behave("/reset", Behaviour::Reset);
     receiver.behave("/garbage", Behaviour::Bytes("hello there\r\n\r\n".into()));
-    let app = world.app().await;
+    let app = server.app().await;
     let overrides = json!({ "retry": { "waits": [], "jitter": "none" }, "timeout": "400ms" });
     let closed = "http://127.0.0.1:1/".to_owned();
     let cases = [
@@ -178,9 +178,9 @@ async fn each_way_of_failing_has_its_class_and_no_status_that_never_came() {
 
 #[tokio::test]
 async fn redirects_are_failures_and_are_never_followed() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     for status in [301, 302, 303, 307, 308] {
         let location = format!("location: {}\r\n", receiver.url("/elsewhere"));
         receiver.behave(HOOK, reply(status, &location, ""));
@@ -198,26 +198,26 @@ async fn redirects_are_failures_and_are_never_followed() {
 
 #[tokio::test]
 async fn retry_after_can_lengthen_a_wait_up_to_the_longest_of_the_schedule() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
-    for (asked, wait_s) in [("30", 30), ("3600", 600), ("0", 5), ("nonsense", 5)] {
-        receiver.behave(HOOK, reply(429, &format!("retry-after: {asked}\r\n"), ""));
+    let app = server.app().await;
+    for (requested, wait_s) in [("30", 30), ("3600", 600), ("0", 5), ("nonsense", 5)] {
+        receiver.behave(HOOK, reply(429, &format!("retry-after: {requested}\r\n"), ""));
         let overrides = json!({ "retry": { "waits": ["5s", "10m"], "jitter": "none" }, "timeout": "1s" });
         let endpoint = app.endpoint(&receiver.url(HOOK), json!({ "overrides": overrides })).await;
         let retrying = app.until_is(&app.deliver().await, "retrying").await;
         let wait = at(&retrying["next_attempt_at"]).duration_since(at(&attempts(&retrying)[0]["started_at"]));
-        assert!((wait_s..wait_s + 3).contains(&wait.as_secs()), "{asked}: {wait:?}");
+        assert!((wait_s..wait_s + 3).contains(&wait.as_secs()), "{requested}: {wait:?}");
         app.delete(&format!("/endpoints/{endpoint}")).await.is(204);
     }
 }
 
 #[tokio::test]
 async fn in_flight_is_seen_and_bounded_by_the_endpoint() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave(HOOK, Behaviour::Slow(Duration::from_millis(200)));
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "max_in_flight": 2, "overrides": quick() })).await;
     let events = json!({ "events": vec![json!({ "type": "x", "data": 1 }); 20] });
     let published = app.post("/events/batch", &events).await.is(200);

@@ -78,11 +78,11 @@ impl Description {
     }
 
     /// Whether the value has the shape of the schema: types, required properties, and no property beside them.
-    pub(crate) fn fits(&self, schema: &Value, value: &Value, place: &str) -> Result<(), String> {
+    pub(crate) fn fits(&self, schema: &Value, value: &Value, path: &str) -> Result<(), String> {
         let schema = self.resolve(schema);
         if let Some(choices) = schema["oneOf"].as_array().or(schema["anyOf"].as_array()) {
             let faults: Vec<String> =
-                choices.iter().filter_map(|choice| self.fits(choice, value, place).err()).collect();
+                choices.iter().filter_map(|choice| self.fits(choice, value, path).err()).collect();
             let fits = faults.len() < choices.len();
             return if fits { Ok(()) } else { Err(faults.join(" and ")) };
         }
@@ -91,42 +91,42 @@ impl Description {
         for types in self.parts(schema).into_iter().map(|part| names(&part["type"])) {
             let fits = types.contains(&kind) || (is_whole && types.contains(&"integer"));
             if !types.is_empty() && !fits {
-                return Err(format!("{place} is a {kind}, not {types:?}"));
+                return Err(format!("{path} is a {kind}, not {types:?}"));
             }
         }
         match value {
-            Value::Object(object) => self.fits_object(schema, object, place),
+            Value::Object(object) => self.fits_object(schema, object, path),
             Value::Array(list) => {
                 let mut items = list.iter().enumerate();
-                items.try_for_each(|(i, item)| self.fits(&schema["items"], item, &format!("{place}[{i}]")))
+                items.try_for_each(|(i, item)| self.fits(&schema["items"], item, &format!("{path}[{i}]")))
             }
-            Value::String(text) => fits_text(schema, text, place),
+            Value::String(text) => fits_text(schema, text, path),
             Value::Number(number) => {
                 let least = schema["minimum"].as_f64().unwrap_or(f64::MIN);
                 let fits = number.as_f64().is_some_and(|number| number >= least);
-                if fits { Ok(()) } else { Err(format!("{place} is below {least}")) }
+                if fits { Ok(()) } else { Err(format!("{path} is below {least}")) }
             }
             Value::Bool(_) | Value::Null => Ok(()),
         }
     }
 
-    fn fits_object(&self, schema: &Value, object: &Map<String, Value>, place: &str) -> Result<(), String> {
+    fn fits_object(&self, schema: &Value, object: &Map<String, Value>, path: &str) -> Result<(), String> {
         let parts = self.parts(schema);
         let properties: Vec<(&String, &Value)> =
             parts.iter().filter_map(|part| part["properties"].as_object()).flatten().collect();
         for name in parts.iter().flat_map(|part| names(&part["required"])) {
             if !object.contains_key(name) {
-                return Err(format!("{place}.{name} is missing"));
+                return Err(format!("{path}.{name} is missing"));
             }
         }
         let others = parts.iter().find_map(|part| part.get("additionalProperties"));
         for (name, value) in object {
-            let place = format!("{place}.{name}");
+            let path = format!("{path}.{name}");
             match properties.iter().find(|(known, _)| *known == name) {
-                Some((_, schema)) => self.fits(schema, value, &place)?,
-                None if others.is_some() => self.fits(others.unwrap_or(&Value::Null), value, &place)?,
+                Some((_, schema)) => self.fits(schema, value, &path)?,
+                None if others.is_some() => self.fits(others.unwrap_or(&Value::Null), value, &path)?,
                 None if properties.is_empty() => {}
-                None => return Err(format!("{place} is not described")),
+                None => return Err(format!("{path} is not described")),
             }
         }
         Ok(())
@@ -185,14 +185,14 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-fn fits_text(schema: &Value, text: &str, place: &str) -> Result<(), String> {
+fn fits_text(schema: &Value, text: &str, path: &str) -> Result<(), String> {
     let known = names(&schema["enum"]);
     if !known.is_empty() && !known.contains(&text) {
-        return Err(format!("{place} is {text:?}, not one of {known:?}"));
+        return Err(format!("{path} is {text:?}, not one of {known:?}"));
     }
     let is_time = text.len() == 24 && text.ends_with('Z') && text.as_bytes()[10] == b'T';
     if schema["format"] == "date-time" && !is_time {
-        return Err(format!("{place} is {text:?}, not RFC 3339 in UTC with milliseconds"));
+        return Err(format!("{path} is {text:?}, not RFC 3339 in UTC with milliseconds"));
     }
     Ok(())
 }

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_410_disables_the_endpoint_ends_its_own_delivery_and_holds_the_others() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "overrides": slow() })).await;
     let (first, second) = (app.deliver().await, app.deliver().await);
     let due = app.until_is(&first, "retrying").await["next_attempt_at"].clone();
@@ -44,9 +44,9 @@ async fn a_410_disables_the_endpoint_ends_its_own_delivery_and_holds_the_others(
 
 #[tokio::test]
 async fn deliveries_to_a_disabled_endpoint_are_held_and_sent_when_it_is_enabled() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e" })).await;
     let off = app.act("/endpoints/e/disable").await.is(200);
     assert_eq!((&off["status"], &off["disabled_reason"]), (&json!("disabled"), &json!("by_hand")));
@@ -78,9 +78,9 @@ async fn deliveries_to_a_disabled_endpoint_are_held_and_sent_when_it_is_enabled(
 
 #[tokio::test]
 async fn a_contract_can_cancel_waiting_deliveries_or_create_none() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let mut overrides = slow();
     overrides["off"] = json!({ "waiting": "cancelled", "published": "cancelled" });
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "overrides": overrides })).await;
@@ -103,11 +103,11 @@ async fn a_contract_can_cancel_waiting_deliveries_or_create_none() {
 #[tokio::test]
 async fn a_delivery_in_flight_when_its_endpoint_is_disabled_is_held_if_it_fails_and_delivered_if_it_succeeds()
 {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave("/hang", Behaviour::Hang);
     receiver.behave("/slow", Behaviour::Slow(std::time::Duration::from_millis(500)));
-    let app = world.app().await;
+    let app = server.app().await;
     let overrides = json!({ "retry": { "waits": ["1h"] }, "timeout": "800ms" });
     for name in ["hang", "slow"] {
         let more = json!({ "id": name, "event_types": [name], "overrides": overrides });
@@ -128,9 +128,9 @@ async fn a_delivery_in_flight_when_its_endpoint_is_disabled_is_held_if_it_fails_
 
 #[tokio::test]
 async fn a_retry_or_replay_to_a_disabled_endpoint_is_held_until_it_is_enabled() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e" })).await;
     let (retried, replayed) = (app.deliver().await, app.deliver().await);
     for id in [&retried, &replayed] {
@@ -155,11 +155,11 @@ async fn a_retry_or_replay_to_a_disabled_endpoint_is_held_until_it_is_enabled() 
 
 #[tokio::test]
 async fn a_delivery_in_flight_when_its_endpoint_is_deleted_ends_with_its_response_or_is_cancelled() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave("/hang", Behaviour::Hang);
     receiver.behave("/slow", Behaviour::Slow(std::time::Duration::from_millis(500)));
-    let app = world.app().await;
+    let app = server.app().await;
     let overrides = json!({ "retry": { "waits": ["1h"] }, "timeout": "800ms" });
     let mut deliveries = Vec::new();
     for name in ["hang", "slow"] {

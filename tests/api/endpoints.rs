@@ -11,8 +11,8 @@ const URL: &str = "http://127.0.0.1:9/hook";
 
 #[tokio::test]
 async fn an_endpoint_keeps_the_id_it_was_given_and_gets_one_of_ours_otherwise() {
-    let world = TestServer::start().await;
-    let (app, other) = (world.app().await, world.app().await);
+    let server = TestServer::start().await;
+    let (app, other) = (server.app().await, server.app().await);
     for id in ["eu.hooks:1~a-B_2", &"x".repeat(128)] {
         let made = app.post("/endpoints", &json!({ "id": id, "url": URL })).await.is(201);
         assert_eq!(made["id"], id);
@@ -26,8 +26,8 @@ async fn an_endpoint_keeps_the_id_it_was_given_and_gets_one_of_ours_otherwise() 
 
 #[tokio::test]
 async fn a_new_endpoint_shows_what_was_given_and_its_secret_this_once() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let given = json!({
         "id": "e", "url": URL, "event_types": ["payment.*", "refund.created"], "contract": "standard",
         "overrides": { "timeout": "5s", "retry": { "waits": ["1s"] } }, "max_in_flight": 3,
@@ -52,8 +52,8 @@ async fn a_new_endpoint_shows_what_was_given_and_its_secret_this_once() {
 
 #[tokio::test]
 async fn a_patch_of_an_endpoint_tells_null_from_absent() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let given = json!({ "id": "e", "url": URL, "event_types": ["a"], "overrides": { "timeout": "5s" },
         "max_in_flight": 3, "description": "D", "metadata": { "x": 1 }, "headers": { "x-team": "7" }, "contract": "standard" });
     app.post("/endpoints", &given).await.is(201);
@@ -79,8 +79,8 @@ async fn a_patch_of_an_endpoint_tells_null_from_absent() {
 
 #[tokio::test]
 async fn an_endpoint_outside_its_limits_is_refused_by_the_field() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let types = |count: usize| json!(vec!["payment.created"; count]);
     let path = |length: usize| json!(format!("http://127.0.0.1:9/{}", "p".repeat(length - 19)));
     let cases = [
@@ -138,8 +138,8 @@ async fn an_endpoint_outside_its_limits_is_refused_by_the_field() {
 
 #[tokio::test]
 async fn unknown_fields_of_endpoints_and_overrides_are_refused_with_the_nearest_name() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     app.endpoint(URL, json!({ "id": "e" })).await;
     let cases = [
         (json!({ "url": URL, "event_type": ["a"] }), "event_type", "`event_types`"),
@@ -165,9 +165,9 @@ async fn unknown_fields_of_endpoints_and_overrides_are_refused_with_the_nearest_
 
 #[tokio::test]
 async fn waiting_deliveries_follow_an_endpoint_to_its_new_url_and_schedule() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let (old, new) = (receiver(500).await, receiver(200).await);
-    let app = world.app().await;
+    let app = server.app().await;
     let overrides = json!({ "retry": { "waits": ["1s"], "jitter": "none" }, "timeout": "1s" });
     let id = app.endpoint(&old.url(HOOK), json!({ "overrides": overrides })).await;
     let delivery = app.deliver().await;
@@ -180,9 +180,9 @@ async fn waiting_deliveries_follow_an_endpoint_to_its_new_url_and_schedule() {
 
 #[tokio::test]
 async fn deleting_an_endpoint_cancels_what_waits_and_keeps_its_history() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "overrides": slow() })).await;
     let done = app.deliver().await;
     app.until_is(&done, "delivered").await;
@@ -219,9 +219,9 @@ async fn deleting_an_endpoint_cancels_what_waits_and_keeps_its_history() {
 
 #[tokio::test]
 async fn the_id_of_a_deleted_endpoint_stays_its_own_because_its_history_is_kept() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e" })).await;
     let delivery = app.deliver().await;
     app.until_is(&delivery, "delivered").await;
@@ -232,8 +232,8 @@ async fn the_id_of_a_deleted_endpoint_stays_its_own_because_its_history_is_kept(
 
 #[tokio::test]
 async fn changes_at_the_same_time_are_all_kept() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     app.endpoint(URL, json!({ "id": "e" })).await;
     let changes = [
         json!({ "description": "D" }),

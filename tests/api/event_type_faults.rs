@@ -24,9 +24,9 @@ fn event(name: &str, data: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn an_endless_check_is_refused_in_time_and_delays_no_other_app_or_type() {
-    let world = TestServer::start().await;
-    let (hostile, other) = (world.app().await, world.app().await);
-    put(&world, "/v1/event-types/slow.one", &endless(), 201).await;
+    let server = TestServer::start().await;
+    let (hostile, other) = (server.app().await, server.app().await);
+    put(&server, "/v1/event-types/slow.one", &endless(), 201).await;
     hostile.publish_raw(event("slow.one", r#""a""#)).await.is(202);
     let begun = Instant::now();
     let attack = tokio::spawn({
@@ -61,11 +61,11 @@ async fn an_endless_check_is_refused_in_time_and_delays_no_other_app_or_type() {
 
 #[tokio::test]
 async fn odd_data_under_enforcement_is_refused_or_accepted_and_never_an_internal_error() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let schema = json!({ "type": ["object", "array"], "additionalProperties": { "pattern": "^(a+)+$" }, "uniqueItems": true });
     let strict = json!({ "versions": [{ "name": "1", "schema": schema }], "enforce_schema": true });
-    put(&world, "/v1/event-types/strict.one", &strict, 201).await;
+    put(&server, "/v1/event-types/strict.one", &strict, 201).await;
     let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
     let many: Vec<String> = (0..60_000).map(|n| n.to_string()).collect();
     for (data, status) in [

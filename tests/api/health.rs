@@ -23,9 +23,9 @@ fn once(more: &Value) -> Value {
 
 #[tokio::test]
 async fn an_endpoint_shows_its_windows_its_failures_and_since_when() {
-    let mut world = TestServer::start().await;
+    let mut server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let mut app = world.app().await;
+    let mut app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "overrides": slow() })).await;
     let fresh = app.get("/endpoints/e/health").await.is(200);
     assert_eq!(
@@ -57,7 +57,7 @@ async fn an_endpoint_shows_its_windows_its_failures_and_since_when() {
     }
     assert_eq!(app.get("/endpoints/e").await.is(200)["status"], "degraded");
     assert_eq!(app.get("/endpoints").await.is(200)["data"][0]["status"], "degraded");
-    restarted(&mut world, &mut app).await;
+    restarted(&mut server, &mut app).await;
     let again = app.get("/endpoints/e/health").await.is(200);
     for field in ["state", "since", "consecutive_failures", "first_failure_at", "last_success_at", "windows"]
     {
@@ -75,9 +75,9 @@ async fn an_endpoint_shows_its_windows_its_failures_and_since_when() {
 
 #[tokio::test]
 async fn zerofee_is_disabled_after_ten_failures_and_enabled_with_a_replay() {
-    let mut world = TestServer::start().await;
+    let mut server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let mut app = world.app().await;
+    let mut app = server.app().await;
     app.endpoint(
         &receiver.url(HOOK),
         json!({ "id": "e", "contract": "zerofee", "overrides": once(&json!({})) }),
@@ -96,7 +96,7 @@ async fn zerofee_is_disabled_after_ten_failures_and_enabled_with_a_replay() {
     );
     let held = app.deliver().await;
     app.until_is(&held, "held").await;
-    restarted(&mut world, &mut app).await;
+    restarted(&mut server, &mut app).await;
     assert_eq!(app.get("/endpoints/e").await.is(200), off, "a restart changes nothing");
     let health = app.get("/endpoints/e/health").await.is(200);
     assert_eq!((&health["state"], &health["since"]), (&json!("disabled"), &off["disabled_at"]));
@@ -130,18 +130,18 @@ async fn zerofee_is_disabled_after_ten_failures_and_enabled_with_a_replay() {
 
 #[tokio::test]
 async fn contracts_that_make_no_delivery_while_off_get_the_events_of_that_time_by_a_backfill() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
     for (contract, lost) in [("bastionary", "held"), ("simpaisa", "cancelled")] {
         receiver.behave(HOOK, Behaviour::Status(500));
-        let app = world.app().await;
+        let app = server.app().await;
         let mut overrides = slow();
         overrides["https_only"] = json!(false);
         app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "contract": contract, "overrides": overrides }))
             .await;
         let waiting = app.deliver().await;
         app.until(&waiting, "tried", |delivery| delivery["attempt_count"] == 1).await;
-        let key = world.by_its_key(&app).await;
+        let key = server.by_its_key(&app).await;
         let off = key.act("/endpoints/e/disable").await.is(200);
         assert!(text(&off["disabled_by"]).starts_with("key_"), "{off}");
         app.until_is(&waiting, lost).await;
@@ -168,9 +168,9 @@ async fn contracts_that_make_no_delivery_while_off_get_the_events_of_that_time_b
 
 #[tokio::test]
 async fn a_rule_holds_what_is_in_flight_and_what_waits() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let rules = json!({ "health": { "off_after_failed_events": 1, "off_reason": "one_is_enough" } });
     let mut overrides = quick();
     overrides.as_object_mut().unwrap().extend(rules.as_object().unwrap().clone());

@@ -65,17 +65,17 @@ pub(crate) async fn endpoint_at(
 }
 
 async fn inspected(habits: ReceiverBehaviour) -> Value {
-    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
-    let app = world.app().await;
+    let (server, receiver) = (TestServer::start().await, TestReceiver::start().await);
+    let app = server.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", habits).await;
     inspect(&app, &endpoint).await
 }
 
 #[tokio::test]
 async fn a_perfect_receiver_passes_everything_under_every_contract() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     for contract in ["standard", "zerofee", "bastionary", "orientedos", "sendnomi", "simpaisa"] {
-        let (app, receiver) = (world.app().await, TestReceiver::start().await);
+        let (app, receiver) = (server.app().await, TestReceiver::start().await);
         let endpoint = endpoint_at(&app, &receiver, contract, PERFECT).await;
         let inspection = inspect(&app, &endpoint).await;
         let is_timeless = ["orientedos", "simpaisa"].contains(&contract);
@@ -97,7 +97,7 @@ async fn a_perfect_receiver_passes_everything_under_every_contract() {
             assert_eq!(app.all(list).await, Vec::<Value>::new(), "an inspection leaves nothing in {list}");
         }
     }
-    let metrics = world.admin.get("/metrics").await.text();
+    let metrics = server.admin.get("/metrics").await.text();
     let counts: Vec<&str> =
         metrics.lines().filter(|line| line.starts_with("posthaste_attempts_total")).collect();
     assert!(!counts.is_empty() && counts.iter().all(|line| line.ends_with(" 0")), "{counts:?}");
@@ -105,8 +105,8 @@ async fn a_perfect_receiver_passes_everything_under_every_contract() {
 
 #[tokio::test]
 async fn only_the_repeated_probe_carries_ids_that_came_before() {
-    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
-    let app = world.app().await;
+    let (server, receiver) = (TestServer::start().await, TestReceiver::start().await);
+    let app = server.app().await;
     let endpoint = endpoint_at(&app, &receiver, "bastionary", PERFECT).await;
     inspect(&app, &endpoint).await;
     inspect(&app, &endpoint).await;
@@ -176,8 +176,8 @@ async fn a_receiver_that_hangs_on_forged_requests_costs_their_deadlines_and_no_m
 
 #[tokio::test]
 async fn a_receiver_that_hangs_altogether_is_left_after_the_first_and_its_health_is_asked_all_the_same() {
-    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
-    let app = world.app().await;
+    let (server, receiver) = (TestServer::start().await, TestReceiver::start().await);
+    let app = server.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     receiver.behave(HOOK, Behaviour::Hang);
     receiver.behave(HEALTH, Behaviour::Status(503));
@@ -190,14 +190,17 @@ async fn a_receiver_that_hangs_altogether_is_left_after_the_first_and_its_health
     }
     assert_eq!(findings(&inspection), expected);
     assert_eq!(receiver.count_at(HOOK), 1);
-    let told = text(&check(&inspection, "odd_json")["came_back"]);
-    assert!(told.contains("the correct delivery was not accepted") && told.contains("timed out"), "{told}");
+    let report = text(&check(&inspection, "odd_json")["came_back"]);
+    assert!(
+        report.contains("the correct delivery was not accepted") && report.contains("timed out"),
+        "{report}"
+    );
 }
 
 #[tokio::test]
 async fn without_a_health_address_the_check_does_not_apply_and_says_how_it_could() {
-    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
-    let app = world.app().await;
+    let (server, receiver) = (TestServer::start().await, TestReceiver::start().await);
+    let app = server.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     app.patch(&format!("/endpoints/{endpoint}"), &json!({ "health_url": null })).await.is(200);
     let inspection = inspect(&app, &endpoint).await;
@@ -211,8 +214,8 @@ async fn without_a_health_address_the_check_does_not_apply_and_says_how_it_could
 
 #[tokio::test]
 async fn the_endpoint_s_own_headers_go_to_its_url_and_not_to_its_health_address() {
-    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
-    let app = world.app().await;
+    let (server, receiver) = (TestServer::start().await, TestReceiver::start().await);
+    let app = server.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     let headers = json!({ "headers": { "authorization": "Bearer of-the-receiver" } });
     app.patch(&format!("/endpoints/{endpoint}"), &headers).await.is(200);

@@ -31,8 +31,8 @@ async fn until_called(receiver: &TestReceiver, times: usize) {
 
 #[tokio::test]
 async fn an_endpoint_has_one_inspection_at_a_time() {
-    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
-    let app = world.app().await;
+    let (server, receiver) = (TestServer::start().await, TestReceiver::start().await);
+    let app = server.app().await;
     let endpoint = hanging(&app, &receiver).await;
     let first = start(&app, &endpoint).await;
     for action in ["inspect", "ping"] {
@@ -45,8 +45,8 @@ async fn an_endpoint_has_one_inspection_at_a_time() {
 
 #[tokio::test]
 async fn a_410_is_reported_and_disables_no_endpoint() {
-    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
-    let app = world.app().await;
+    let (server, receiver) = (TestServer::start().await, TestReceiver::start().await);
+    let app = server.app().await;
     for contract in ["standard", "sendnomi"] {
         let endpoint = endpoint_at(&app, &receiver, contract, PERFECT).await;
         receiver.behave(HOOK, Behaviour::Status(410));
@@ -60,8 +60,8 @@ async fn a_410_is_reported_and_disables_no_endpoint() {
 
 #[tokio::test]
 async fn a_disabled_endpoint_is_inspected_and_stays_disabled() {
-    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
-    let app = world.app().await;
+    let (server, receiver) = (TestServer::start().await, TestReceiver::start().await);
+    let app = server.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     let off = app.act(&format!("/endpoints/{endpoint}/disable")).await.is(200);
     let inspection = inspect(&app, &endpoint).await;
@@ -71,9 +71,9 @@ async fn a_disabled_endpoint_is_inspected_and_stays_disabled() {
 
 #[tokio::test]
 async fn running_inspections_of_a_dead_node_are_interrupted_and_waiting_ones_run() {
-    let mut world = TestServer::start().await;
+    let mut server = TestServer::start().await;
     let receiver = TestReceiver::start().await;
-    let app = world.app().await;
+    let app = server.app().await;
     let mut inspections = Vec::new();
     for _ in 0..3 {
         let endpoint = hanging(&app, &receiver).await;
@@ -82,10 +82,10 @@ async fn running_inspections_of_a_dead_node_are_interrupted_and_waiting_ones_run
     // Two inspections of an app run at once; the third waits.
     until_called(&receiver, 2).await;
     assert_eq!(status(&app, &inspections[2].0).await, "waiting");
-    world.node.kill().await;
+    server.node.kill().await;
     receiver.behave(HOOK, Behaviour::Ok);
-    world.node = world.home.start().await;
-    let api = ApiSession { address: world.node.client.address(), ..app.api.clone() };
+    server.node = server.home.start().await;
+    let api = ApiSession { address: server.node.client.address(), ..app.api.clone() };
     let app = TestApp { api, ..app };
     for (id, endpoint) in &inspections[..2] {
         let interrupted = app.get(&format!("/inspections/{id}")).await.is(200);
@@ -99,21 +99,21 @@ async fn running_inspections_of_a_dead_node_are_interrupted_and_waiting_ones_run
 
 #[tokio::test]
 async fn a_node_stops_at_once_in_the_middle_of_an_inspection() {
-    let mut world = TestServer::start().await;
+    let mut server = TestServer::start().await;
     let receiver = TestReceiver::start().await;
-    let app = world.app().await;
+    let app = server.app().await;
     let endpoint = hanging(&app, &receiver).await;
     start(&app, &endpoint).await;
     until_called(&receiver, 1).await;
     let begun = Instant::now();
-    assert_eq!(world.node.stop().await, Some(0));
+    assert_eq!(server.node.stop().await, Some(0));
     assert!(begun.elapsed() < WAIT_MAX, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
 async fn deleting_the_endpoint_cancels_its_inspection() {
-    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
-    let app = world.app().await;
+    let (server, receiver) = (TestServer::start().await, TestReceiver::start().await);
+    let app = server.app().await;
     let endpoint = hanging(&app, &receiver).await;
     let id = start(&app, &endpoint).await;
     until_called(&receiver, 1).await;
@@ -125,8 +125,8 @@ async fn deleting_the_endpoint_cancels_its_inspection() {
 
 #[tokio::test]
 async fn deleting_the_app_removes_its_inspections() {
-    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
-    let app = world.app().await;
+    let (server, receiver) = (TestServer::start().await, TestReceiver::start().await);
+    let app = server.app().await;
     let endpoint = hanging(&app, &receiver).await;
     let id = start(&app, &endpoint).await;
     until_called(&receiver, 1).await;
@@ -136,8 +136,8 @@ async fn deleting_the_app_removes_its_inspections() {
 
 #[tokio::test]
 async fn an_app_whose_receivers_hang_leaves_room_for_the_others() {
-    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
-    let (app, other) = (world.app().await, world.app().await);
+    let (server, receiver) = (TestServer::start().await, TestReceiver::start().await);
+    let (app, other) = (server.app().await, server.app().await);
     for _ in 0..10 {
         let endpoint = hanging(&app, &receiver).await;
         start(&app, &endpoint).await;
@@ -150,8 +150,8 @@ async fn an_app_whose_receivers_hang_leaves_room_for_the_others() {
 
 #[tokio::test]
 async fn a_ping_asks_the_health_address_and_nothing_else() {
-    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
-    let app = world.app().await;
+    let (server, receiver) = (TestServer::start().await, TestReceiver::start().await);
+    let app = server.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     let path = format!("/endpoints/{endpoint}/ping");
     for (status, finding) in [(204, "passed"), (302, "failed"), (500, "failed")] {
@@ -171,8 +171,8 @@ async fn a_ping_asks_the_health_address_and_nothing_else() {
 
 #[tokio::test]
 async fn a_health_address_is_checked_as_the_url_is() {
-    let world = TestServer::start_with(&[("HTTPS_ONLY", "true")]).await;
-    let app = world.app().await;
+    let server = TestServer::start_with(&[("HTTPS_ONLY", "true")]).await;
+    let app = server.app().await;
     let create = async |health: &str| {
         app.post("/endpoints", &json!({ "url": "https://127.0.0.1/", "health_url": health })).await
     };
@@ -194,10 +194,10 @@ async fn a_health_address_is_checked_as_the_url_is() {
 
 #[tokio::test]
 async fn an_app_key_inspects_its_own_app() {
-    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
-    let app = world.app().await;
+    let (server, receiver) = (TestServer::start().await, TestReceiver::start().await);
+    let app = server.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
-    let own = world.by_its_key(&app).await;
+    let own = server.by_its_key(&app).await;
     let inspection = inspect(&own, &endpoint).await;
     let listed = own.all(&format!("/endpoints/{endpoint}/inspections")).await;
     assert_eq!(listed, [inspection]);

@@ -10,12 +10,12 @@ use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 #[tokio::test]
 async fn without_a_valid_key_the_answer_is_401_and_says_how() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let nobody = world.with_key(None);
-    let asked = format!("Bearer {ADMIN_KEY}");
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let nobody = server.with_key(None);
+    let requested = format!("Bearer {ADMIN_KEY}");
     let basic = format!("Basic {ADMIN_KEY}");
-    let longer = format!("{asked}x");
+    let longer = format!("{requested}x");
     let padded = format!("bearer  {ADMIN_KEY}");
     for wrong in [
         None,
@@ -25,7 +25,7 @@ async fn without_a_valid_key_the_answer_is_401_and_says_how() {
         Some(ADMIN_KEY),
         Some(&basic),
         Some(&longer),
-        Some(&asked[..asked.len() - 1]),
+        Some(&requested[..requested.len() - 1]),
     ] {
         let headers: Vec<(&str, &str)> = wrong.map(|value| ("authorization", value)).into_iter().collect();
         for (method, path) in [
@@ -42,16 +42,16 @@ async fn without_a_valid_key_the_answer_is_401_and_says_how() {
             );
         }
     }
-    for good in [&asked, &padded] {
+    for good in [&requested, &padded] {
         nobody.send("GET", "/v1/apps", &[("authorization", good)], None).await.is(200);
     }
 }
 
 #[tokio::test]
 async fn an_app_key_does_everything_in_its_app_and_nothing_of_the_operator_s() {
-    let world = TestServer::start().await;
-    let (app, other) = (world.app().await, world.app().await);
-    let own = world.by_its_key(&app).await;
+    let server = TestServer::start().await;
+    let (app, other) = (server.app().await, server.app().await);
+    let own = server.by_its_key(&app).await;
     assert_eq!(own.get("").await.is(200)["id"], app.id);
     let seen = own.api.get("/v1/apps").await.is(200);
     assert_eq!(pluck(seen["data"].as_array().unwrap(), "id"), [json!(app.id)], "of all apps its own");
@@ -81,28 +81,28 @@ async fn an_app_key_does_everything_in_its_app_and_nothing_of_the_operator_s() {
 
 #[tokio::test]
 async fn a_revoked_key_stops_working_at_once_on_open_connections_too() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let made = world.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
-    let holder = world.with_key(text(&made["key"]));
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let made = server.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
+    let holder = server.with_key(text(&made["key"]));
     let mut wire = RawConnection::open(holder.address).await;
     let ask = async |wire: &mut RawConnection| {
         holder.send_on(wire, "GET", &app.path(""), &[], None).await.unwrap().status
     };
     assert_eq!(ask(&mut wire).await, 200);
     let path = format!("/v1/keys/{}", text(&made["id"]));
-    world.admin.delete(&path).await.is(204);
+    server.admin.delete(&path).await.is(204);
     assert_eq!(ask(&mut wire).await, 401);
-    world.admin.delete(&path).await.refused(404, "not_found");
-    let listed = world.admin.get("/v1/keys").await.is(200);
+    server.admin.delete(&path).await.refused(404, "not_found");
+    let listed = server.admin.get("/v1/keys").await.is(200);
     assert!(!pluck(listed["data"].as_array().unwrap(), "id").contains(&made["id"]));
 }
 
 #[tokio::test]
 async fn a_key_is_shown_once_and_known_by_its_first_characters() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let made = world
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let made = server
         .admin
         .post("/v1/keys", &json!({ "scope": "app", "app_id": app.id, "name": "checkout" }))
         .await
@@ -113,7 +113,7 @@ async fn a_key_is_shown_once_and_known_by_its_first_characters() {
         (&made["scope"], &made["app_id"], &made["name"]),
         (&json!("app"), &json!(app.id), &json!("checkout"))
     );
-    let listed = world.admin.get("/v1/keys").await;
+    let listed = server.admin.get("/v1/keys").await;
     assert!(!listed.text().contains(&key) && !listed.text().contains(ADMIN_KEY), "{}", listed.text());
     let shown =
         listed.is(200)["data"].as_array().unwrap().iter().find(|one| one["id"] == made["id"]).cloned();
@@ -124,10 +124,10 @@ async fn a_key_is_shown_once_and_known_by_its_first_characters() {
 
 #[tokio::test]
 async fn a_second_admin_key_can_do_everything_and_the_one_of_the_settings_cannot_be_revoked() {
-    let world = TestServer::start().await;
-    let made = world.admin.post("/v1/keys", &json!({ "scope": "admin" })).await.is(201);
+    let server = TestServer::start().await;
+    let made = server.admin.post("/v1/keys", &json!({ "scope": "admin" })).await.is(201);
     assert_eq!((&made["scope"], &made["app_id"]), (&json!("admin"), &Value::Null));
-    let second = world.with_key(text(&made["key"]));
+    let second = server.with_key(text(&made["key"]));
     second.post("/v1/apps", &json!({ "name": "A" })).await.is(201);
     let keys = second.get("/v1/keys").await.is(200);
     for key in keys["data"].as_array().unwrap().iter().filter(|key| key["id"] != made["id"]) {
@@ -135,13 +135,13 @@ async fn a_second_admin_key_can_do_everything_and_the_one_of_the_settings_cannot
     }
     second.delete(&format!("/v1/keys/{}", text(&made["id"]))).await.is(204);
     second.get("/v1/apps").await.refused(401, "unauthorized");
-    world.admin.get("/v1/apps").await.is(200);
+    server.admin.get("/v1/apps").await.is(200);
 }
 
 #[tokio::test]
 async fn a_key_outside_its_form_is_refused_by_the_field() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let cases = [
         (json!({}), "scope"),
         (json!({ "scope": "root" }), "scope"),
@@ -152,18 +152,18 @@ async fn a_key_outside_its_form_is_refused_by_the_field() {
         (json!({ "scope": "app", "app_id": app.id, "name": "x".repeat(201) }), "name"),
     ];
     for (key, field) in cases {
-        assert_eq!(world.admin.post("/v1/keys", &key).await.invalid_field(), field, "{key}");
+        assert_eq!(server.admin.post("/v1/keys", &key).await.invalid_field(), field, "{key}");
     }
-    let unknown = world.admin.post("/v1/keys", &json!({ "scope": "app", "app": app.id })).await;
+    let unknown = server.admin.post("/v1/keys", &json!({ "scope": "app", "app": app.id })).await;
     assert_eq!(unknown.refused(422, "unknown_field").field.as_deref(), Some("app"));
     for id in ["nobody", "key_zzzzzzzzzzzzz", "key_0000000000001"] {
-        world.admin.delete(&format!("/v1/keys/{id}")).await.refused(404, "not_found");
+        server.admin.delete(&format!("/v1/keys/{id}")).await.refused(404, "not_found");
     }
 }
 
 /// Sends a request and hangs up without waiting for the answer.
-async fn ask_and_hang_up(world: &TestServer, method: &str, path: &str, body: &str) {
-    let mut stream = TcpStream::connect(world.admin.address).await.unwrap();
+async fn ask_and_hang_up(server: &TestServer, method: &str, path: &str, body: &str) {
+    let mut stream = TcpStream::connect(server.admin.address).await.unwrap();
     let length = body.len();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {ADMIN_KEY}\r\ncontent-length: {length}\r\n\r\n{body}"
@@ -173,13 +173,13 @@ async fn ask_and_hang_up(world: &TestServer, method: &str, path: &str, body: &st
 
 #[tokio::test]
 async fn a_key_is_revoked_although_the_client_hangs_up_before_the_answer() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     for _ in 0..20 {
         let new = json!({ "scope": "app", "app_id": app.id });
-        let made = world.admin.post("/v1/keys", &new).await.is(201);
-        ask_and_hang_up(&world, "DELETE", &format!("/v1/keys/{}", text(&made["id"])), "").await;
-        let holder = world.with_key(text(&made["key"]));
+        let made = server.admin.post("/v1/keys", &new).await.is(201);
+        ask_and_hang_up(&server, "DELETE", &format!("/v1/keys/{}", text(&made["id"])), "").await;
+        let holder = server.with_key(text(&made["key"]));
         wait_until("the key is refused", WAIT_MAX, async || holder.get(&app.path("")).await.status == 401)
             .await;
     }
@@ -187,12 +187,12 @@ async fn a_key_is_revoked_although_the_client_hangs_up_before_the_answer() {
 
 #[tokio::test]
 async fn what_is_named_events_is_changed_to_the_end_too() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "id": "events" })).await;
     for round in (0..20).map(|round| round.to_string()) {
         let body = format!("{{\"description\":\"{round}\"}}");
-        ask_and_hang_up(&world, "PATCH", &app.path("/endpoints/events"), &body).await;
+        ask_and_hang_up(&server, "PATCH", &app.path("/endpoints/events"), &body).await;
         wait_until("the change is in force", WAIT_MAX, async || {
             app.get("/endpoints/events").await.is(200)["description"] == round.as_str()
         })

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 #[tokio::test]
 async fn a_rate_limit_is_set_shown_taken_away_and_refused_by_the_field() {
-    let (world, receiver) = (TestServer::start().await, receiver(200).await);
-    let app = world.app().await;
+    let (server, receiver) = (TestServer::start().await, receiver(200).await);
+    let app = server.app().await;
     let id = app.endpoint(&receiver.url(HOOK), json!({ "rate_limit": { "per_second": 5 } })).await;
     let path = format!("/endpoints/{id}");
     assert_eq!(app.get(&path).await.is(200)["rate_limit"], json!({ "per_second": 5, "burst": 5 }));
@@ -34,13 +34,13 @@ async fn a_rate_limit_is_set_shown_taken_away_and_refused_by_the_field() {
 
 #[tokio::test]
 async fn an_app_s_limits_are_the_operator_s_to_set_shown_and_taken_away() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let limits = json!({ "max_in_flight": 7, "rate_limit": { "per_second": 50, "burst": 5 } });
     let new = json!({ "id": "l", "name": "L", "limits": limits });
-    let made = world.admin.post("/v1/apps", &new).await.is(201);
+    let made = server.admin.post("/v1/apps", &new).await.is(201);
     assert_eq!(made["limits"], limits);
-    let app = TestApp { id: text(&made["id"]), api: world.admin.clone() };
-    let own = world.by_its_key(&app).await;
+    let app = TestApp { id: text(&made["id"]), api: server.admin.clone() };
+    let own = server.by_its_key(&app).await;
     own.patch("", &json!({ "limits": null })).await.refused(403, "forbidden");
     for (limits, field) in [
         (json!({ "max_in_flight": 0 }), "limits.max_in_flight"),
@@ -56,8 +56,8 @@ async fn an_app_s_limits_are_the_operator_s_to_set_shown_and_taken_away() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_waits_for_a_token_or_for_a_pause_says_so() {
-    let (world, receiver) = (TestServer::start().await, receiver(200).await);
-    let app = world.app().await;
+    let (server, receiver) = (TestServer::start().await, receiver(200).await);
+    let app = server.app().await;
     let slow = json!({ "rate_limit": { "per_second": 1, "burst": 1 } });
     app.endpoint(&receiver.url(HOOK), slow).await;
     let mut published = Vec::new();
@@ -79,12 +79,12 @@ async fn what_waits_for_a_token_or_for_a_pause_says_so() {
     let times: Vec<_> = receiver.receipts_at(HOOK).iter().map(|receipt| receipt.at).collect();
     assert!(times[2] - times[0] >= Duration::from_millis(1900), "{times:?}");
 
-    let pausing = world.app().await;
+    let pausing = server.app().await;
     receiver.behave("/pause", reply(429, "retry-after: 3600\r\n", ""));
     pausing.endpoint(&receiver.url("/pause"), json!({ "overrides": {} })).await;
     let first = text(&pausing.publish("a.b").await["deliveries"][0]["id"]);
     pausing.until_is(&first, "retrying").await;
-    let told = |delivery: &Value| {
+    let has_note = |delivery: &Value| {
         let why = delivery["waits_because"].as_str();
         why.is_some_and(|why| why.starts_with("the endpoint asked for a pause (429) until"))
     };
@@ -92,9 +92,9 @@ async fn what_waits_for_a_token_or_for_a_pause_says_so() {
     for _ in 0..3 {
         let next = text(&pausing.publish("a.b").await["deliveries"][0]["id"]);
         let seen = pausing
-            .until(&next, "asked to wait or refused", |seen| told(seen) || seen["status"] == "retrying")
+            .until(&next, "asked to wait or refused", |seen| has_note(seen) || seen["status"] == "retrying")
             .await;
-        if told(&seen) {
+        if has_note(&seen) {
             return;
         }
     }

@@ -32,9 +32,9 @@ fn all_once(seen: &[String], known: &[String], list: &str) {
 
 #[tokio::test]
 async fn every_list_is_complete_and_without_repetition_while_rows_are_added() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(
         &receiver.url(HOOK),
         json!({ "event_types": ["x"], "overrides": { "retry": { "waits": [] }, "pacing": "strict" } }),
@@ -42,8 +42,8 @@ async fn every_list_is_complete_and_without_repetition_while_rows_are_added() {
     .await;
     let add = async || {
         app.endpoint("http://127.0.0.1:9/", json!({ "event_types": ["never"] })).await;
-        world.app().await;
-        world.admin.post("/v1/keys", &json!({ "scope": "admin" })).await.is(201);
+        server.app().await;
+        server.admin.post("/v1/keys", &json!({ "scope": "admin" })).await.is(201);
         let id = text(&app.publish("x").await["deliveries"][0]["id"]);
         app.until_is(&id, "dead").await;
     };
@@ -60,9 +60,9 @@ async fn every_list_is_complete_and_without_repetition_while_rows_are_added() {
 
 #[tokio::test]
 async fn lists_have_their_documented_order() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     for id in ["a", "b", "c"] {
         app.endpoint(&receiver.url(HOOK), json!({ "id": id, "event_types": [id] })).await;
     }
@@ -79,10 +79,10 @@ type Filter = Box<dyn Fn(&Value) -> bool>;
 
 #[tokio::test]
 async fn filters_of_deliveries_combine() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave("/bad", Behaviour::Status(500));
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "good", "overrides": slow() })).await;
     app.endpoint(&receiver.url("/bad"), json!({ "id": "bad", "event_types": ["a.*"], "overrides": slow() }))
         .await;
@@ -123,8 +123,8 @@ async fn filters_of_deliveries_combine() {
 
 #[tokio::test]
 async fn from_is_included_and_to_is_not() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "overrides": slow() })).await;
     let mut times = Vec::new();
     for _ in 0..3 {
@@ -150,9 +150,9 @@ async fn from_is_included_and_to_is_not() {
 
 #[tokio::test]
 async fn what_waits_can_be_listed_by_its_next_attempt() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     for id in ["one", "two"] {
         app.endpoint(&receiver.url(HOOK), json!({ "id": id })).await;
     }
@@ -179,8 +179,8 @@ async fn what_waits_can_be_listed_by_its_next_attempt() {
 
 #[tokio::test]
 async fn limits_have_bounds_and_wrong_parameters_are_named() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let lists = ["/events", "/deliveries", "/dead-letters", "/endpoints"].map(|rest| app.path(rest));
     for list in lists.iter().map(String::as_str).chain(["/v1/apps", "/v1/keys"]) {
         for good in ["limit=1", "limit=250"] {
@@ -210,8 +210,8 @@ async fn limits_have_bounds_and_wrong_parameters_are_named() {
 
 #[tokio::test]
 async fn a_cursor_that_was_changed_or_belongs_elsewhere_is_refused() {
-    let world = TestServer::start().await;
-    let (app, other) = (world.app().await, world.app().await);
+    let server = TestServer::start().await;
+    let (app, other) = (server.app().await, server.app().await);
     for one in [&app, &other] {
         for _ in 0..3 {
             one.publish("a").await;
@@ -219,9 +219,9 @@ async fn a_cursor_that_was_changed_or_belongs_elsewhere_is_refused() {
     }
     let cursor = text(&app.get("/events?limit=1&event_type=a").await.is(200)["next_cursor"]);
     app.get(&format!("/events?limit=2&event_type=a&cursor={cursor}")).await.is(200);
-    for place in 0..cursor.len() {
+    for index in 0..cursor.len() {
         let mut changed = cursor.clone().into_bytes();
-        changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
+        changed[index] = if changed[index] == b'A' { b'B' } else { b'A' };
         let changed = String::from_utf8(changed).unwrap();
         let refused =
             app.get(&format!("/events?event_type=a&cursor={changed}")).await.refused(400, "invalid_cursor");
@@ -241,8 +241,8 @@ async fn a_cursor_that_was_changed_or_belongs_elsewhere_is_refused() {
 
 #[tokio::test]
 async fn a_filter_that_fits_few_comes_back_short_with_a_cursor_and_finds_them_in_the_end() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     app.publish("rare").await;
     let events = json!({ "events": vec![json!({ "type": "common", "data": 1 }); 1000] });
     for _ in 0..11 {
@@ -256,9 +256,9 @@ async fn a_filter_that_fits_few_comes_back_short_with_a_cursor_and_finds_them_in
 
 #[tokio::test]
 async fn dead_letters_are_listed_by_endpoint_the_last_that_died_first() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let mut died = Vec::new();
     for id in ["one", "two"] {
         let more = json!({ "id": id, "event_types": [id], "overrides": { "retry": { "waits": [] } } });

@@ -53,10 +53,10 @@ fn parse(scrape: &ApiResponse) -> BTreeMap<String, f64> {
 
 #[tokio::test]
 async fn metrics_can_be_scraped_without_a_key_and_move_with_what_happens() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave("/bad", Behaviour::Status(500));
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "event_types": ["good"] })).await;
     app.endpoint(&receiver.url("/bad"), json!({ "event_types": ["bad"] })).await;
     app.endpoint(
@@ -64,7 +64,7 @@ async fn metrics_can_be_scraped_without_a_key_and_move_with_what_happens() {
         json!({ "event_types": ["closed"], "overrides": { "retry": { "waits": [] } } }),
     )
     .await;
-    let scrape = world.with_key(None).get("/metrics").await;
+    let scrape = server.with_key(None).get("/metrics").await;
     assert!(
         scrape.header("content-type").is_some_and(|kind| kind.starts_with("application/openmetrics-text"))
     );
@@ -83,7 +83,7 @@ async fn metrics_can_be_scraped_without_a_key_and_move_with_what_happens() {
     app.post("/events", &event).await.is(202);
     app.post("/events", &event).await.is(200);
     app.post("/events", &json!({ "type": "a b", "data": 1 })).await.refused(422, "invalid");
-    let after = parse(&world.with_key(None).get("/metrics").await);
+    let after = parse(&server.with_key(None).get("/metrics").await);
     let moved = |name: &str| (after[name] - before[name]).round() as i64;
     assert_eq!(moved("posthaste_events_accepted_total"), 7, "neither what was refused nor what was repeated");
     assert_eq!(moved("posthaste_attempts_total{class=\"ok\"}"), 3);
@@ -99,17 +99,17 @@ async fn metrics_can_be_scraped_without_a_key_and_move_with_what_happens() {
 
 #[tokio::test]
 async fn what_is_in_flight_and_what_waits_is_counted() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave("/hang", Behaviour::Hang);
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "event_types": ["later"], "id": "later" })).await;
     app.endpoint(
         &receiver.url("/hang"),
         json!({ "event_types": ["hang"], "overrides": { "timeout": "2s", "retry": { "waits": [] } } }),
     )
     .await;
-    let metric = async |name: &str| parse(&world.with_key(None).get("/metrics").await)[name];
+    let metric = async |name: &str| parse(&server.with_key(None).get("/metrics").await)[name];
     let reads = async |name: &str, value: f64| {
         wait_until(&format!("{name} is {value}"), 3 * WAIT_MAX, async || {
             metric(name).await.to_bits() == value.to_bits()
@@ -129,8 +129,8 @@ async fn what_is_in_flight_and_what_waits_is_counted() {
 
 #[tokio::test]
 async fn probes_answer_without_a_key() {
-    let world = TestServer::start().await;
-    let nobody = world.with_key(None);
+    let server = TestServer::start().await;
+    let nobody = server.with_key(None);
     for path in ["/livez", "/readyz"] {
         assert_eq!(nobody.get(path).await.is(200), json!({ "status": "ok", "reasons": [] }));
     }
@@ -138,14 +138,14 @@ async fn probes_answer_without_a_key() {
 
 #[tokio::test]
 async fn a_store_that_cannot_write_is_the_reason_for_not_being_ready_until_it_can_again() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let blocker = rusqlite::Connection::open(world.home.store()).unwrap();
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let blocker = rusqlite::Connection::open(server.home.store()).unwrap();
     blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
     let refused = app.post("/events", &json!({ "id": "e", "type": "a", "data": 1 })).await;
     refused.refused(503, "unavailable");
     assert!(refused.header("retry-after").is_some());
-    let ready = world.with_key(None).get("/readyz").await;
+    let ready = server.with_key(None).get("/readyz").await;
     let reasons = ready.is(503);
     assert_eq!(
         (&reasons["status"], &reasons["reasons"][0]["code"]),
@@ -153,10 +153,10 @@ async fn a_store_that_cannot_write_is_the_reason_for_not_being_ready_until_it_ca
         "{reasons}"
     );
     assert!(reasons["reasons"][0]["detail"].is_string());
-    world.with_key(None).get("/livez").await.is(200);
+    server.with_key(None).get("/livez").await.is(200);
     app.get("").await.is(200);
 
     blocker.execute_batch("ROLLBACK").unwrap();
     app.post("/events", &json!({ "id": "e", "type": "a", "data": 1 })).await.is(202);
-    world.with_key(None).get("/readyz").await.is(200);
+    server.with_key(None).get("/readyz").await.is(200);
 }

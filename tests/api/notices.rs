@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 
 /// An app with a notice for each dead letter, and the id of one dead letter.
-async fn with_a_dead_letter(world: &TestServer, receiver: &TestReceiver) -> (TestApp, String) {
-    let app = world.app().await;
+async fn with_a_dead_letter(server: &TestServer, receiver: &TestReceiver) -> (TestApp, String) {
+    let app = server.app().await;
     app.patch("", &json!({ "contract": "simpaisa" })).await.is(200);
     let more = json!({ "id": "shop", "overrides": { "retry": { "waits": ["50ms"] }, "https_only": false } });
     app.endpoint(&receiver.url(HOOK), more).await;
@@ -20,9 +20,9 @@ async fn with_a_dead_letter(world: &TestServer, receiver: &TestReceiver) -> (Tes
 
 #[tokio::test]
 async fn a_dead_letter_is_listed_with_its_details() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(503).await;
-    let (app, delivery) = with_a_dead_letter(&world, &receiver).await;
+    let (app, delivery) = with_a_dead_letter(&server, &receiver).await;
     let listed = app.all("/notices").await;
     let [notice] = &listed[..] else { panic!("{listed:#?}") };
     for (field, value) in [
@@ -63,21 +63,21 @@ async fn a_dead_letter_is_listed_with_its_details() {
 
 #[tokio::test]
 async fn the_operator_sees_all_apps_and_an_app_sees_its_own() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(503).await;
-    let (first, _) = with_a_dead_letter(&world, &receiver).await;
-    let (second, _) = with_a_dead_letter(&world, &receiver).await;
-    let everywhere = world.admin.get("/v1/notices").await.is(200);
+    let (first, _) = with_a_dead_letter(&server, &receiver).await;
+    let (second, _) = with_a_dead_letter(&server, &receiver).await;
+    let everywhere = server.admin.get("/v1/notices").await.is(200);
     assert_eq!(pluck(everywhere["data"].as_array().unwrap(), "app_id"), [json!(second.id), json!(first.id)]);
-    let one = world.admin.get(&format!("/v1/notices?app_id={}", first.id)).await.is(200);
+    let one = server.admin.get(&format!("/v1/notices?app_id={}", first.id)).await.is(200);
     assert_eq!(one["data"].as_array().unwrap().len(), 1);
-    assert_eq!(world.admin.get("/v1/notices?app_id=nobody").await.is(200)["data"], json!([]));
-    let own = world.by_its_key(&first).await;
+    assert_eq!(server.admin.get("/v1/notices?app_id=nobody").await.is(200)["data"], json!([]));
+    let own = server.by_its_key(&first).await;
     assert_eq!(own.all("/notices").await.len(), 1);
     own.api.get("/v1/notices").await.refused(403, "forbidden");
     own.api.get(&second.path("/notices")).await.refused(404, "not_found");
     second.delete("").await.is(204);
-    let left = world.admin.get("/v1/notices").await.is(200);
+    let left = server.admin.get("/v1/notices").await.is(200);
     assert_eq!(
         pluck(left["data"].as_array().unwrap(), "app_id"),
         [json!(first.id)],
@@ -86,7 +86,7 @@ async fn the_operator_sees_all_apps_and_an_app_sees_its_own() {
 }
 
 /// Returns the operational webhook received at this path.
-async fn told(receiver: &TestReceiver, path: &str) -> Value {
+async fn notice_body(receiver: &TestReceiver, path: &str) -> Value {
     wait_for("an operational webhook", WAIT_MAX, async || {
         receiver.receipts_at(path).first().map(|one| serde_json::from_slice(&one.body).unwrap())
     })
@@ -95,11 +95,11 @@ async fn told(receiver: &TestReceiver, path: &str) -> Value {
 
 #[tokio::test]
 async fn notices_are_signed_webhooks_for_those_who_name_them_in_the_app_and_the_operators_app() {
-    let world = TestServer::start_with(&[("OPERATOR_APP", "operations")]).await;
+    let server = TestServer::start_with(&[("OPERATOR_APP", "operations")]).await;
     let receiver = receiver(503).await;
-    let operations = TestApp { id: "operations".into(), api: world.admin.clone() };
-    world.admin.post("/v1/apps", &json!({ "id": "operations", "name": "Operations" })).await.is(201);
-    let app = world.app().await;
+    let operations = TestApp { id: "operations".into(), api: server.admin.clone() };
+    server.admin.post("/v1/apps", &json!({ "id": "operations", "name": "Operations" })).await.is(201);
+    let app = server.app().await;
     let standard = |id: &str, types: Value| json!({ "id": id, "event_types": types, "contract": "standard" });
     let mut body = standard("own", json!(["posthaste.delivery.dead"]));
     body["url"] = json!(receiver.url("/own"));
@@ -112,7 +112,7 @@ async fn notices_are_signed_webhooks_for_those_who_name_them_in_the_app_and_the_
     app.endpoint(&receiver.url(HOOK), more).await;
     app.publish("payment.created").await;
     for path in ["/own", "/all"] {
-        let body = told(&receiver, path).await;
+        let body = notice_body(&receiver, path).await;
         assert_eq!(body["type"], "posthaste.delivery.dead", "{path}");
         let data = &body["data"];
         assert_eq!((&data["app_id"], &data["endpoint_id"]), (&json!(app.id), &json!("shop")), "{path}");
@@ -141,8 +141,8 @@ async fn notices_are_signed_webhooks_for_those_who_name_them_in_the_app_and_the_
 
 #[tokio::test]
 async fn operational_types_can_be_subscribed_to_and_not_published() {
-    let world = TestServer::start_with(&[("UNKNOWN_EVENT_TYPES", "refused")]).await;
-    let app = world.app().await;
+    let server = TestServer::start_with(&[("UNKNOWN_EVENT_TYPES", "refused")]).await;
+    let app = server.app().await;
     for types in
         [json!(["posthaste.endpoint.disabled"]), json!(["posthaste.*"]), json!(["posthaste.endpoint.*", "*"])]
     {

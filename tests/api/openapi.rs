@@ -9,22 +9,22 @@ use std::collections::BTreeSet;
 
 #[tokio::test]
 async fn what_is_served_is_what_is_checked_in() {
-    let world = TestServer::start().await;
-    let served = world.with_key(None).get("/openapi.json").await;
+    let server = TestServer::start().await;
+    let served = server.with_key(None).get("/openapi.json").await;
     let checked_in = include_str!("../../docs/openapi.json");
     assert!(served.text() == checked_in, "docs/openapi.json is old: posthaste openapi > docs/openapi.json");
 }
 
 #[tokio::test]
 async fn every_operation_is_complete_and_every_name_is_used_once() {
-    let world = TestServer::start().await;
-    let document = &world.admin.description.0;
+    let server = TestServer::start().await;
+    let document = &server.admin.description.0;
     assert!(text(&document["openapi"]).starts_with("3.1."));
     assert!(document["info"]["title"].is_string() && document["info"]["version"].is_string());
     let tags: BTreeSet<String> =
         document["tags"].as_array().unwrap().iter().map(|tag| text(&tag["name"])).collect();
     let mut ids = BTreeSet::new();
-    for Operation { path, method, value } in world.admin.description.operations() {
+    for Operation { path, method, value } in server.admin.description.operations() {
         let about = format!("{method} {path}");
         assert!(["get", "post", "put", "patch", "delete"].contains(&method), "{about}");
         assert!(ids.insert(text(&value["operationId"])), "{about}: the operationId is taken");
@@ -33,7 +33,7 @@ async fn every_operation_is_complete_and_every_name_is_used_once() {
         let responses = value["responses"].as_object().unwrap();
         assert!(responses.keys().any(|status| status.starts_with('2')), "{about}: nothing works");
         for (status, response) in responses {
-            let response = world.admin.description.resolve(response);
+            let response = server.admin.description.resolve(response);
             assert!(response["description"].is_string(), "{about} {status}");
             let is_problem = response["content"]["application/problem+json"]["schema"]["$ref"]
                 == "#/components/schemas/Problem";
@@ -54,8 +54,8 @@ async fn every_operation_is_complete_and_every_name_is_used_once() {
 
 #[tokio::test]
 async fn every_reference_leads_somewhere_and_every_example_fits_its_schema() {
-    let world = TestServer::start().await;
-    let description = &world.admin.description;
+    let server = TestServer::start().await;
+    let description = &server.admin.description;
     let mut references = Vec::new();
     collect_references(&description.0, &mut references);
     assert!(!references.is_empty());
@@ -95,46 +95,46 @@ fn collect_references(value: &Value, found: &mut Vec<String>) {
 
 #[tokio::test]
 async fn the_examples_of_requests_work_as_they_stand() {
-    let world = TestServer::start_with(&[("HTTPS_ONLY", "true"), ("ALLOW_ADDRESSES", "")]).await;
-    let description = world.admin.description.clone();
+    let server = TestServer::start_with(&[("HTTPS_ONLY", "true"), ("ALLOW_ADDRESSES", "")]).await;
+    let description = server.admin.description.clone();
     let example = |path: &str, method: &str| -> Value {
         let body = &description.0["paths"][path][method]["requestBody"];
         body["content"]["application/json"]["example"].clone()
     };
-    let app = text(&world.admin.post("/v1/apps", &example("/v1/apps", "post")).await.is(201)["id"]);
-    world.admin.post("/v1/keys", &example("/v1/keys", "post")).await.is(201);
+    let app = text(&server.admin.post("/v1/apps", &example("/v1/apps", "post")).await.is(201)["id"]);
+    server.admin.post("/v1/keys", &example("/v1/keys", "post")).await.is(201);
     let inside = |rest: &str| format!("/v1/apps/{app}{rest}");
-    world.admin.patch(&inside(""), &example("/v1/apps/{app}", "patch")).await.is(200);
-    world.admin.post(&inside("/events"), &example("/v1/apps/{app}/events", "post")).await.is(202);
-    let batch = world
+    server.admin.patch(&inside(""), &example("/v1/apps/{app}", "patch")).await.is(200);
+    server.admin.post(&inside("/events"), &example("/v1/apps/{app}/events", "post")).await.is(202);
+    let batch = server
         .admin
         .post(&inside("/events/batch"), &example("/v1/apps/{app}/events/batch", "post"))
         .await
         .is(200);
     assert!(batch["data"].as_array().unwrap().iter().all(|one| one["status"] == 202), "{batch}");
     let endpoint = example("/v1/apps/{app}/endpoints", "post");
-    let id = text(&world.admin.post(&inside("/endpoints"), &endpoint).await.is(201)["id"]);
+    let id = text(&server.admin.post(&inside("/endpoints"), &endpoint).await.is(201)["id"]);
     let patch = example("/v1/apps/{app}/endpoints/{endpoint}", "patch");
-    world.admin.patch(&inside(&format!("/endpoints/{id}")), &patch).await.is(200);
+    server.admin.patch(&inside(&format!("/endpoints/{id}")), &patch).await.is(200);
     let rotation = example("/v1/apps/{app}/endpoints/{endpoint}/secret/rotate", "post");
-    world.admin.post(&inside(&format!("/endpoints/{id}/secret/rotate")), &rotation).await.is(200);
+    server.admin.post(&inside(&format!("/endpoints/{id}/secret/rotate")), &rotation).await.is(200);
     let replay = example("/v1/apps/{app}/replays", "post");
-    world.admin.post(&inside("/replays"), &replay).await.is(201);
+    server.admin.post(&inside("/replays"), &replay).await.is(201);
     let backfill = example("/v1/apps/{app}/endpoints/{endpoint}/backfill", "post");
-    world.admin.post(&inside(&format!("/endpoints/{id}/backfill")), &backfill).await.is(201);
+    server.admin.post(&inside(&format!("/endpoints/{id}/backfill")), &backfill).await.is(201);
     let enable = example("/v1/apps/{app}/endpoints/{endpoint}/enable", "post");
-    world.admin.post(&inside(&format!("/endpoints/{id}/enable")), &enable).await.is(200);
+    server.admin.post(&inside(&format!("/endpoints/{id}/enable")), &enable).await.is(200);
     let link = example("/v1/apps/{app}/portal-links", "post");
-    world.admin.post(&inside("/portal-links"), &link).await.is(201);
+    server.admin.post(&inside("/portal-links"), &link).await.is(201);
     let types = "/v1/event-types";
-    let made = world.admin.post(types, &example(types, "post")).await.is(201);
+    let made = server.admin.post(types, &example(types, "post")).await.is(201);
     let (one, trial) = (format!("{types}/{{type}}"), format!("{types}/{{type}}/try"));
     let name = format!("{types}/{}", text(&made["name"]));
     let put = example(&one, "put").to_string();
-    world.admin.send("PUT", &name, &[], Some(put.as_bytes())).await.is(200);
-    world.admin.post(&format!("{name}/try"), &example(&trial, "post")).await.is(200);
+    server.admin.send("PUT", &name, &[], Some(put.as_bytes())).await.is(200);
+    server.admin.post(&format!("{name}/try"), &example(&trial, "post")).await.is(200);
     let import = format!("{types}/import");
-    world.admin.post(&import, &example(&import, "post")).await.is(200);
+    server.admin.post(&import, &example(&import, "post")).await.is(200);
     let with_body = description.operations().filter(|one| one.value.get("requestBody").is_some()).count();
     assert_eq!(with_body, 16, "an operation with a body is not tried here");
     assert_ne!(rotation, json!(null));

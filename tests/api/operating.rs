@@ -36,17 +36,17 @@ fn script(page: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_of_the_page_works_as_printed() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
     let programs = Path::new(env!("CARGO_BIN_EXE_posthaste")).parent().unwrap();
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.display());
     let mut shell = Command::new("bash");
-    shell.args(["-c", &script(PAGE)]).current_dir(world.home.run_folder()).env_clear().kill_on_drop(true);
+    shell.args(["-c", &script(PAGE)]).current_dir(server.home.run_folder()).env_clear().kill_on_drop(true);
     shell
         .env("PATH", path)
-        .env("POSTHASTE_URL", format!("http://{}", world.admin.address))
+        .env("POSTHASTE_URL", format!("http://{}", server.admin.address))
         .env("POSTHASTE_KEY", ADMIN_KEY)
-        .env("POSTHASTE_STORE", format!("sqlite:{}", world.home.store().display()))
+        .env("POSTHASTE_STORE", format!("sqlite:{}", server.home.store().display()))
         .env("POSTHASTE_ENCRYPTION_KEY", ENCRYPTION_KEY)
         .env("RECEIVER_URL", receiver.url("/hook"));
     let output = shell.stdin(Stdio::null()).output().await.unwrap();

@@ -17,8 +17,8 @@ async fn publish(app: &TestApp, id: &str, key: Option<&str>) -> String {
 
 /// Prefix of event ids that the receiver refuses for good.
 fn refuse(receiver: &TestReceiver, prefix: &'static str) {
-    let judge = move |id: &str| if id.starts_with(prefix) { 400 } else { 200 };
-    receiver.behave(HOOK, Behaviour::Decide(Arc::new(move |receipt| Some(judge(receipt.id())))));
+    let evaluate = move |id: &str| if id.starts_with(prefix) { 400 } else { 200 };
+    receiver.behave(HOOK, Behaviour::Decide(Arc::new(move |receipt| Some(evaluate(receipt.id())))));
 }
 
 fn received(receiver: &TestReceiver) -> Vec<String> {
@@ -45,8 +45,8 @@ async fn blocked(app: &TestApp) -> [String; 2] {
 
 #[tokio::test]
 async fn order_is_shown_as_it_was_asked_for_and_what_makes_no_sense_is_refused_by_name() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let shown = |endpoint: &Value| (endpoint["ordered"].clone(), endpoint["on_dead"].clone());
     for (given, expected) in [
         (json!({}), (json!("none"), Value::Null)),
@@ -88,8 +88,8 @@ async fn order_is_shown_as_it_was_asked_for_and_what_makes_no_sense_is_refused_b
 
 #[tokio::test]
 async fn a_key_waits_for_its_own_failures_and_for_no_other() {
-    let world = TestServer::start().await;
-    let (app, receiver) = (world.app().await, receiver(200).await);
+    let server = TestServer::start().await;
+    let (app, receiver) = (server.app().await, receiver(200).await);
     receiver.behave(HOOK, Behaviour::FailFirst { times: 2, status: 500 });
     app.endpoint(&receiver.url(HOOK), json!({ "ordered": "key" })).await;
     let mut ids = Vec::new();
@@ -111,8 +111,8 @@ async fn a_key_waits_for_its_own_failures_and_for_no_other() {
 
 #[tokio::test]
 async fn an_endpoint_that_is_ordered_as_a_whole_gets_one_at_a_time() {
-    let world = TestServer::start().await;
-    let (app, receiver) = (world.app().await, receiver(200).await);
+    let server = TestServer::start().await;
+    let (app, receiver) = (server.app().await, receiver(200).await);
     app.endpoint(&receiver.url(HOOK), json!({ "ordered": "endpoint" })).await;
     let events: Vec<_> = (0..50).map(|n| json!({ "id": format!("e-{n}"), "type": "t", "data": n })).collect();
     app.post("/events/batch", &json!({ "events": events })).await.is(200);
@@ -123,8 +123,8 @@ async fn an_endpoint_that_is_ordered_as_a_whole_gets_one_at_a_time() {
 
 #[tokio::test]
 async fn many_keys_are_delivered_at_the_same_time() {
-    let world = TestServer::start().await;
-    let (app, receiver) = (world.app().await, receiver(200).await);
+    let server = TestServer::start().await;
+    let (app, receiver) = (server.app().await, receiver(200).await);
     receiver.behave(HOOK, Behaviour::Hang);
     app.endpoint(&receiver.url(HOOK), json!({ "ordered": "key", "max_in_flight": 8 })).await;
     for number in 0..24 {
@@ -135,10 +135,10 @@ async fn many_keys_are_delivered_at_the_same_time() {
 
 #[tokio::test]
 async fn a_dead_delivery_blocks_its_key_until_it_is_retried_closed_deleted_or_skipped() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
     for way in ["retry", "replay", "close", "delete", "skip", "unordered"] {
-        let app = world.app().await;
+        let app = server.app().await;
         let endpoint = ordered(&app, &receiver, json!({})).await;
         let [dead, behind] = blocked(&app).await;
         let other = publish(&app, "good-2", Some("other")).await;
@@ -167,8 +167,8 @@ async fn a_dead_delivery_blocks_its_key_until_it_is_retried_closed_deleted_or_sk
 
 #[tokio::test]
 async fn a_skipped_dead_delivery_blocks_no_other() {
-    let world = TestServer::start().await;
-    let (app, receiver) = (world.app().await, receiver(200).await);
+    let server = TestServer::start().await;
+    let (app, receiver) = (server.app().await, receiver(200).await);
     ordered(&app, &receiver, json!({ "on_dead": "skip" })).await;
     let dead = publish(&app, "bad-1", Some("k")).await;
     let next = publish(&app, "good-1", Some("k")).await;
@@ -179,8 +179,8 @@ async fn a_skipped_dead_delivery_blocks_no_other() {
 
 #[tokio::test]
 async fn positions_are_kept_while_an_endpoint_is_disabled_and_over_a_restart() {
-    let mut world = TestServer::start().await;
-    let (app, receiver) = (world.app().await, receiver(503).await);
+    let mut server = TestServer::start().await;
+    let (app, receiver) = (server.app().await, receiver(503).await);
     let more = json!({ "id": "e", "ordered": "key", "overrides": { "retry": { "waits": ["1h"], "jitter": "none" } } });
     app.endpoint(&receiver.url(HOOK), more).await;
     let first = publish(&app, "first", Some("k")).await;
@@ -188,10 +188,10 @@ async fn positions_are_kept_while_an_endpoint_is_disabled_and_over_a_restart() {
     let second = publish(&app, "second", Some("k")).await;
     app.act("/endpoints/e/disable").await.is(200);
     let third = publish(&app, "third", Some("k")).await;
-    world.node.kill().await;
-    world.node = world.home.start().await;
+    server.node.kill().await;
+    server.node = server.home.start().await;
     let app = TestApp {
-        api: crate::fixture::ApiSession { address: world.node.client.address(), ..app.api },
+        api: crate::fixture::ApiSession { address: server.node.client.address(), ..app.api },
         ..app
     };
     for id in [&first, &second, &third] {

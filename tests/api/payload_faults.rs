@@ -17,10 +17,10 @@ async fn dead(app: &TestApp, delivery: &str, reason: &str, said: &str) {
     assert_eq!((&attempt["class"], &attempt["number"]), (&json!("local"), &Value::Null), "{dead:#}");
     assert!(text(&attempt["error"]).contains(said), "{dead:#}");
     assert_eq!(dead["last_error"], attempt["error"]);
-    let letters = app.get("/dead-letters").await.is(200);
+    let dead_letters = app.get("/dead-letters").await.is(200);
     assert!(
-        letters["data"].as_array().unwrap().iter().any(|letter| letter["id"] == *delivery),
-        "{letters:#}"
+        dead_letters["data"].as_array().unwrap().iter().any(|dead_letter| dead_letter["id"] == *delivery),
+        "{dead_letters:#}"
     );
 }
 
@@ -35,9 +35,9 @@ async fn replayed(app: &TestApp, delivery: &str, rows: usize) {
 
 #[tokio::test]
 async fn an_unrenderable_delivery_is_dead_with_a_reason_and_delivered_after_the_fix() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "payload_version": "2023-01-01" })).await;
     let good = r#"{"id":"pay_9","amount":{"value":5}}"#;
     let missing = publish(&app, "payment.created", good).await.remove(0);
@@ -46,7 +46,7 @@ async fn an_unrenderable_delivery_is_dead_with_a_reason_and_delivered_after_the_
     app.act(&format!("/deliveries/{missing}/retry")).await.is(202);
     let back = app.until(&missing, "back", |one| one["attempts"].as_array().unwrap().len() == 2).await;
     assert_eq!((&back["status"], &back["reason"]), (&json!("dead"), &json!("serialisation_failed")));
-    put(&world, TYPE, &payment(), 201).await;
+    put(&server, TYPE, &payment(), 201).await;
     replayed(&app, &missing, 3).await;
 
     let thrown = publish(&app, "payment.created", r#"{"id":"pay_9"}"#).await.remove(0);
@@ -57,21 +57,22 @@ async fn an_unrenderable_delivery_is_dead_with_a_reason_and_delivered_after_the_
         "payload version 2023-01-01 of payment.created: line 3, column ",
     )
     .await;
-    let misfit = publish(&app, "payment.created", r#"{"id":"pay_9","amount":{"value":"5"}}"#).await.remove(0);
+    let mismatch =
+        publish(&app, "payment.created", r#"{"id":"pay_9","amount":{"value":"5"}}"#).await.remove(0);
     dead(
         &app,
-        &misfit,
+        &mismatch,
         "serialisation_failed",
         "the result does not fit the schema at /amount: value is not of type \"integer\"",
     )
     .await;
     let mut fixed = payment();
     fixed["versions"][0]["function"] = json!("d => ({ id: d.id, amount: Number(d.amount?.value ?? 0) })");
-    put(&world, TYPE, &fixed, 200).await;
-    for delivery in [thrown, misfit] {
+    put(&server, TYPE, &fixed, 200).await;
+    for delivery in [thrown, mismatch] {
         replayed(&app, &delivery, 2).await;
     }
-    world.admin.delete(TYPE).await.is(204);
+    server.admin.delete(TYPE).await.is(204);
     let gone = publish(&app, "payment.created", r#"{"id":"pay_10","amount":{"value":5}}"#).await.remove(0);
     dead(&app, &gone, "serialisation_failed", said).await;
     assert_eq!(receiver.count_at(HOOK), 3, "nothing half made was sent");
@@ -88,11 +89,11 @@ const ENDLESS_FUNCTION_WAIT_MAX: Duration = Duration::from_mins(3);
 
 #[tokio::test]
 async fn an_endless_function_delays_no_other_delivery() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let (app, neighbour) = (world.app().await, world.app().await);
+    let (app, neighbour) = (server.app().await, server.app().await);
     for name in ["bad.one", "bad.two", "good.one"] {
-        world.admin.post("/v1/event-types", &endless(name)).await.is(201);
+        server.admin.post("/v1/event-types", &endless(name)).await.is(201);
     }
     // So long that none of them can end within this test.
     let overrides = json!({ "rendering": { "tries": 10, "timeout": "1m" }, "timeout": "5s" });
@@ -153,15 +154,15 @@ async fn an_endless_function_delays_no_other_delivery() {
 
 #[tokio::test]
 async fn an_endless_function_is_tried_as_often_as_the_contract_says_and_then_failed() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
-    world.admin.post("/v1/event-types", &endless("bad.one")).await.is(201);
+    let app = server.app().await;
+    server.admin.post("/v1/event-types", &endless("bad.one")).await.is(201);
     let overrides = json!({ "rendering": { "tries": 2, "timeout": "200ms" } });
     app.endpoint(&receiver.url(HOOK), json!({ "payload_version": "v1", "overrides": overrides })).await;
     let delivery = publish(&app, "bad.one", r#"{"loop":true}"#).await.remove(0);
     dead(&app, &delivery, "serialisation_failed", "did not finish within 200ms, tried 2 times").await;
-    put(&world, "/v1/event-types/bad.one", &json!({ "versions": [{ "name": "v1" }] }), 200).await;
+    put(&server, "/v1/event-types/bad.one", &json!({ "versions": [{ "name": "v1" }] }), 200).await;
     replayed(&app, &delivery, 2).await;
 }
 
@@ -180,17 +181,17 @@ async fn a_secret_that_cannot_sign_is_reported_and_a_new_one_delivers() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("own.toml");
     std::fs::write(&file, OWN).unwrap();
-    let mut world = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
+    let mut server = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
     let receiver = receiver(200).await;
-    let mut app = world.app().await;
+    let mut app = server.app().await;
     let more = json!({ "contract": "own", "secret": "a text that is no base64", "overrides": {} });
     let endpoint = app.endpoint(&receiver.url(HOOK), more).await;
     app.until_is(&app.deliver().await, "delivered").await;
     // The operator decides that secrets are base64, with both signing during a rotation; the stored one is not.
     std::fs::write(&file, OWN.replace(r#"key = "text""#, r#"key = "base64", rotation = "both""#)).unwrap();
-    assert_eq!(world.node.stop().await, Some(0));
-    world.node = world.home.start().await;
-    app.api.address = world.node.client.address();
+    assert_eq!(server.node.stop().await, Some(0));
+    server.node = server.home.start().await;
+    app.api.address = server.node.client.address();
     let delivery = app.deliver().await;
     dead(&app, &delivery, "signing_failed", "cannot sign under its contract: it must be \"\" and base64")
         .await;
@@ -206,16 +207,16 @@ async fn a_secret_that_cannot_sign_is_reported_and_a_new_one_delivers() {
 
 #[tokio::test]
 async fn a_retry_after_a_failure_of_the_receiver_is_made_by_the_function_of_that_moment() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
-    put(&world, TYPE, &payment(), 201).await;
+    let app = server.app().await;
+    put(&server, TYPE, &payment(), 201).await;
     app.endpoint(&receiver.url(HOOK), json!({ "payload_version": "2023-01-01", "overrides": slow() })).await;
     let delivery = publish(&app, "payment.created", r#"{"id":"pay_9","amount":{"value":5}}"#).await.remove(0);
     app.until_is(&delivery, "retrying").await;
     let mut changed = payment();
     changed["versions"][0]["function"] = json!("d => ({ id: d.id, amount: 0, changed: true })");
-    put(&world, TYPE, &changed, 200).await;
+    put(&server, TYPE, &changed, 200).await;
     receiver.behave(HOOK, Behaviour::Ok);
     app.act(&format!("/deliveries/{delivery}/retry")).await.is(202);
     app.until_is(&delivery, "delivered").await;

@@ -18,8 +18,8 @@ pub(crate) fn payment() -> Value {
     })
 }
 
-pub(crate) async fn put(world: &TestServer, path: &str, document: &Value, status: u16) -> Value {
-    world.admin.send("PUT", path, &[], Some(document.to_string().as_bytes())).await.is(status)
+pub(crate) async fn put(server: &TestServer, path: &str, document: &Value, status: u16) -> Value {
+    server.admin.send("PUT", path, &[], Some(document.to_string().as_bytes())).await.is(status)
 }
 
 pub(crate) async fn publish(app: &TestApp, event_type: &str, data: &str) -> Vec<String> {
@@ -35,10 +35,10 @@ pub(crate) async fn publish(app: &TestApp, event_type: &str, data: &str) -> Vec<
 
 #[tokio::test]
 async fn each_endpoint_gets_the_version_it_is_pinned_to_whatever_its_contract() {
-    let mut world = TestServer::start().await;
+    let mut server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let mut app = world.app().await;
-    put(&world, TYPE, &payment(), 201).await;
+    let mut app = server.app().await;
+    put(&server, TYPE, &payment(), 201).await;
     for (path, contract, version) in [
         ("/old", "standard", json!("2023-01-01")),
         ("/new", "standard", json!("2024-01-01")),
@@ -54,9 +54,9 @@ async fn each_endpoint_gets_the_version_it_is_pinned_to_whatever_its_contract() 
         assert_eq!(app.get(&format!("/endpoints/{id}")).await.is(200)["payload_version"], version);
     }
     // The catalogue is read again at a start.
-    assert_eq!(world.node.stop().await, Some(0));
-    world.node = world.home.start().await;
-    app.api.address = world.node.client.address();
+    assert_eq!(server.node.stop().await, Some(0));
+    server.node = server.home.start().await;
+    app.api.address = server.node.client.address();
     let data = r#"{ "id":"pay_9",  "amount":{"value":1.0e3,"currency":"EUR"} }"#;
     for delivery in publish(&app, "payment.created", data).await {
         app.until_is(&delivery, "delivered").await;
@@ -84,9 +84,9 @@ async fn each_endpoint_gets_the_version_it_is_pinned_to_whatever_its_contract() 
 
 #[tokio::test]
 async fn a_type_without_versions_has_version_one_and_a_test_goes_out_under_any() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let more = |version: Value| json!({ "contract": "simpaisa", "payload_version": version, "overrides": { "https_only": false } });
     let endpoint = app.endpoint(&receiver.url(HOOK), more(json!("1"))).await;
     let path = format!("/endpoints/{endpoint}");
@@ -112,8 +112,8 @@ async fn a_type_without_versions_has_version_one_and_a_test_goes_out_under_any()
 
 #[tokio::test]
 async fn a_bad_function_is_refused_by_its_place_line_and_message_and_the_saved_one_stays() {
-    let world = TestServer::start().await;
-    put(&world, TYPE, &payment(), 201).await;
+    let server = TestServer::start().await;
+    put(&server, TYPE, &payment(), 201).await;
     let with = |function: &str| {
         let mut document = payment();
         document["versions"][1]["function"] = json!(function);
@@ -143,28 +143,28 @@ async fn a_bad_function_is_refused_by_its_place_line_and_message_and_the_saved_o
         (json!({ "sample": { "id": 1 }, "smaple": 1 }), "smaple", "did you mean `sample`?"),
     ];
     for (document, field, said) in refusals {
-        let answer = world.admin.send("PUT", TYPE, &[], Some(document.to_string().as_bytes())).await;
+        let answer = server.admin.send("PUT", TYPE, &[], Some(document.to_string().as_bytes())).await;
         let problem = answer.is(422);
         assert_eq!(problem["field"], field, "{document}");
         assert!(text(&problem["detail"]).contains(said), "{problem}");
     }
-    let kept = world.admin.get(TYPE).await.is(200);
+    let kept = server.admin.get(TYPE).await.is(200);
     assert_eq!(kept["versions"][0]["function"], payment()["versions"][0]["function"]);
     assert_eq!(kept["sample"], payment()["sample"]);
 }
 
 #[tokio::test]
 async fn the_catalogue_is_the_operator_s_and_apps_may_read_and_try() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let own = world.by_its_key(&app).await.api;
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let own = server.by_its_key(&app).await.api;
     let mut new = payment();
     new["name"] = json!("payment.created");
     own.post("/v1/event-types", &new).await.refused(403, "forbidden");
-    let made = world.admin.post("/v1/event-types", &new).await.is(201);
-    world.admin.post("/v1/event-types", &new).await.refused(409, "conflict");
+    let made = server.admin.post("/v1/event-types", &new).await.is(201);
+    server.admin.post("/v1/event-types", &new).await.refused(409, "conflict");
     for n in 0..3 {
-        world.admin.post("/v1/event-types", &json!({ "name": format!("type.{n}") })).await.is(201);
+        server.admin.post("/v1/event-types", &json!({ "name": format!("type.{n}") })).await.is(201);
     }
     let page = own.get("/v1/event-types?limit=2").await.is(200);
     assert_eq!(page["data"][0], made);
@@ -174,20 +174,20 @@ async fn the_catalogue_is_the_operator_s_and_apps_may_read_and_try() {
     for (method, path) in [("PUT", TYPE), ("DELETE", TYPE)] {
         own.send(method, path, &[], Some(b"{}")).await.refused(403, "forbidden");
     }
-    assert_eq!(put(&world, TYPE, &json!({}), 200).await["versions"], json!([]));
-    world.admin.delete(TYPE).await.is(204);
+    assert_eq!(put(&server, TYPE, &json!({}), 200).await["versions"], json!([]));
+    server.admin.delete(TYPE).await.is(204);
     own.get(TYPE).await.refused(404, "not_found");
-    world.admin.delete(TYPE).await.refused(404, "not_found");
-    let reserved = world.admin.send("PUT", "/v1/event-types/webhook.test", &[], Some(b"{}")).await;
+    server.admin.delete(TYPE).await.refused(404, "not_found");
+    let reserved = server.admin.send("PUT", "/v1/event-types/webhook.test", &[], Some(b"{}")).await;
     assert_eq!(reserved.invalid_field(), "name");
 }
 
 #[tokio::test]
 async fn a_version_can_be_tried_before_it_is_pinned_or_saved() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let own = world.by_its_key(&app).await.api;
-    put(&world, TYPE, &payment(), 201).await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let own = server.by_its_key(&app).await.api;
+    put(&server, TYPE, &payment(), 201).await;
     let path = format!("{TYPE}/try");
     let tried = own.post(&path, &json!({ "version": "2023-01-01" })).await.is(200);
     assert_eq!(tried, json!({ "version": "2023-01-01", "data": { "id": "pay_1", "amount": 1250 } }));
@@ -210,7 +210,7 @@ async fn a_version_can_be_tried_before_it_is_pinned_or_saved() {
     }
     let draft = json!({ "function": "d => d.n + 1", "schema": { "type": "integer" }, "data": { "n": 1 } });
     own.post(&path, &draft).await.refused(403, "forbidden");
-    assert_eq!(world.admin.post(&path, &draft).await.is(200)["data"], 2);
-    assert_eq!(world.admin.post("/v1/event-types/not.yet/try", &draft).await.is(200)["data"], 2);
+    assert_eq!(server.admin.post(&path, &draft).await.is(200)["data"], 2);
+    assert_eq!(server.admin.post("/v1/event-types/not.yet/try", &draft).await.is(200)["data"], 2);
     own.post("/v1/event-types/not.yet/try", &json!({ "version": "1" })).await.refused(404, "not_found");
 }

@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Creates a link, and returns it with the app used with its token.
-async fn linked(world: &TestServer, app: &TestApp, more: Value) -> (Value, TestApp) {
+async fn linked(server: &TestServer, app: &TestApp, more: Value) -> (Value, TestApp) {
     let made = app.post("/portal-links", &more).await.is(201);
-    let customer = TestApp { id: app.id.clone(), api: world.with_key(text(&made["token"])) };
+    let customer = TestApp { id: app.id.clone(), api: server.with_key(text(&made["token"])) };
     (made, customer)
 }
 
 #[tokio::test]
 async fn a_link_leads_to_the_portal_with_its_token_in_the_fragment_and_is_shown_once() {
-    let world = TestServer::start_with(&[("PUBLIC_URL", "https://hooks.example.com/")]).await;
-    let app = world.app().await;
+    let server = TestServer::start_with(&[("PUBLIC_URL", "https://hooks.example.com/")]).await;
+    let app = server.app().await;
     let theme =
         json!({ "name": "Bakery", "logo_url": "https://CDN.bakery.example/logo.svg", "accent": "#1A73E8" });
-    let (made, customer) = linked(&world, &app, json!({ "expires_in": "2h", "theme": theme })).await;
+    let (made, customer) = linked(&server, &app, json!({ "expires_in": "2h", "theme": theme })).await;
     let (id, token) = (text(&made["id"]), text(&made["token"]));
     assert_eq!(made["url"], format!("https://hooks.example.com/portal/{id}#key={token}"));
     let shown =
@@ -30,21 +30,21 @@ async fn a_link_leads_to_the_portal_with_its_token_in_the_fragment_and_is_shown_
     assert_eq!(session["app"], json!({ "id": app.id, "name": "An app", "livemode": true }));
     assert_eq!((&session["scope"], &session["theme"]), (&json!("portal"), &shown));
     assert_eq!(session["expires_at"], made["expires_at"]);
-    let (plain, _) = linked(&world, &app, json!({})).await;
+    let (plain, _) = linked(&server, &app, json!({})).await;
     let listed = app.all("/portal-links").await;
     assert_eq!(pluck(&listed, "id"), [made["id"].clone(), plain["id"].clone()]);
     assert!(listed.iter().all(|link| link.get("token").is_none() && link.get("url").is_none()), "{listed:?}");
-    assert!(!world.node.log().contains(&token[10..]), "it is in no log");
-    let keys = world.admin.get("/v1/keys?revoked=true&limit=250").await.is(200);
+    assert!(!server.node.log().contains(&token[10..]), "it is in no log");
+    let keys = server.admin.get("/v1/keys?revoked=true&limit=250").await.is(200);
     assert!(!keys.to_string().contains(&id), "it is no key: {keys}");
-    world.admin.get(&format!("/v1/keys/{id}")).await.refused(404, "not_found");
-    world.admin.delete(&format!("/v1/keys/{id}")).await.refused(404, "not_found");
+    server.admin.get(&format!("/v1/keys/{id}")).await.refused(404, "not_found");
+    server.admin.delete(&format!("/v1/keys/{id}")).await.refused(404, "not_found");
 }
 
 #[tokio::test]
 async fn what_a_link_may_not_be_is_refused_by_its_field() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     for (bad, field) in [
         (json!({ "expires_in": "59s" }), "expires_in"),
         (json!({ "expires_in": "8d" }), "expires_in"),
@@ -66,10 +66,10 @@ async fn what_a_link_may_not_be_is_refused_by_its_field() {
 
 #[tokio::test]
 async fn a_customer_looks_after_endpoints_and_deliveries_and_leaves_a_trace() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
-    let (made, customer) = linked(&world, &app, json!({ "theme": { "name": "Bakery" } })).await;
+    let app = server.app().await;
+    let (made, customer) = linked(&server, &app, json!({ "theme": { "name": "Bakery" } })).await;
     let endpoint = json!({
         "id": "shop", "url": receiver.url(HOOK), "event_types": ["order.*"], "overrides": { "timeout": "2s" },
         "headers": { "X-Shop": "17" },
@@ -107,9 +107,9 @@ async fn a_customer_looks_after_endpoints_and_deliveries_and_leaves_a_trace() {
 
 #[tokio::test]
 async fn a_customer_sets_nothing_that_is_the_app_s_or_the_operator_s() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let (_, customer) = linked(&world, &app, json!({})).await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let (_, customer) = linked(&server, &app, json!({})).await;
     let url = "http://127.0.0.1:9/";
     app.endpoint(url, json!({ "id": "e", "metadata": { "note": "ours" } })).await;
     for (field, value) in [
@@ -138,20 +138,20 @@ async fn a_customer_sets_nothing_that_is_the_app_s_or_the_operator_s() {
     }
     let event_type =
         json!({ "name": "x", "sample": 1, "versions": [{ "name": "v1", "function": "data => data + 1" }] });
-    world.admin.post("/v1/event-types", &event_type).await.is(201);
+    server.admin.post("/v1/event-types", &event_type).await.is(201);
     let types = customer.api.get("/v1/event-types").await.is(200);
     assert_eq!(types["data"][0]["versions"][0]["function"], Value::Null, "{types}");
 }
 
 #[tokio::test]
 async fn every_operation_that_is_not_opened_to_customers_is_closed_to_them() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "id": "e" })).await;
-    let (_, customer) = linked(&world, &app, json!({})).await;
-    let (_, reader) = linked(&world, &app, json!({ "read_only": true })).await;
+    let (_, customer) = linked(&server, &app, json!({})).await;
+    let (_, reader) = linked(&server, &app, json!({ "read_only": true })).await;
     let (mut open, mut looks) = (0, 0);
-    for (method, path) in crate::scopes::operations(&world, &app) {
+    for (method, path) in crate::scopes::operations(&server, &app) {
         if path.ends_with("/stream") {
             continue;
         }
@@ -179,23 +179,23 @@ async fn every_operation_that_is_not_opened_to_customers_is_closed_to_them() {
 
 #[tokio::test]
 async fn a_link_ends_at_once_when_it_is_revoked_and_by_itself_when_it_expires() {
-    let mut world = TestServer::start().await;
-    let (app, other) = (world.app().await, world.app().await);
-    let stranger = world.by_its_key(&other).await;
-    let (made, customer) = linked(&world, &app, json!({})).await;
-    let (kept, still) = linked(&world, &app, json!({ "read_only": true })).await;
+    let mut server = TestServer::start().await;
+    let (app, other) = (server.app().await, server.app().await);
+    let stranger = server.by_its_key(&other).await;
+    let (made, customer) = linked(&server, &app, json!({})).await;
+    let (kept, still) = linked(&server, &app, json!({ "read_only": true })).await;
     let path = format!("/portal-links/{}", text(&made["id"]));
     stranger.api.delete(&app.path(&path)).await.refused(404, "not_found");
     stranger.delete(&path).await.refused(404, "not_found");
     customer.delete(&path).await.refused(403, "forbidden");
     customer.get("/endpoints").await.is(200);
-    let owner = world.by_its_key(&app).await;
+    let owner = server.by_its_key(&app).await;
     owner.delete(&path).await.is(204);
     customer.get("/endpoints").await.refused(401, "unauthorized");
     owner.delete(&path).await.refused(404, "not_found");
     assert_eq!(pluck(&app.all("/portal-links").await, "id"), [kept["id"].clone()]);
-    assert_eq!(world.node.stop().await, Some(0));
-    let node = world.home.start().await;
+    assert_eq!(server.node.stop().await, Some(0));
+    let node = server.home.start().await;
     let again = |token: &Value| node.client.with_key(&text(token));
     assert_eq!(again(&made["token"]).get("/v1/session").await.status, 401);
     let session = again(&kept["token"]).get("/v1/session").await.expect(200);
@@ -206,9 +206,9 @@ async fn a_link_ends_at_once_when_it_is_revoked_and_by_itself_when_it_expires() 
 #[tokio::test]
 #[ignore = "soak: the shortest link works for a minute"]
 async fn an_expired_link_is_reported_as_expired() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let (made, customer) = linked(&world, &app, json!({ "expires_in": "1m" })).await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let (made, customer) = linked(&server, &app, json!({ "expires_in": "1m" })).await;
     let limit = Duration::from_mins(1) + WAIT_MAX;
     wait_until("it expires", limit, async || customer.get("/endpoints").await.status == 401).await;
     let refused = customer.get("/endpoints").await.refused(401, "unauthorized");
@@ -217,14 +217,18 @@ async fn an_expired_link_is_reported_as_expired() {
 
 #[tokio::test]
 async fn a_customer_sees_the_contract_as_it_holds_for_an_endpoint() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let overrides = json!({ "timeout": "7s" });
-    world.admin.patch(&app.path(""), &json!({ "contract": "zerofee", "overrides": overrides })).await.is(200);
+    server
+        .admin
+        .patch(&app.path(""), &json!({ "contract": "zerofee", "overrides": overrides }))
+        .await
+        .is(200);
     app.post("/endpoints", &json!({ "id": "e", "url": "http://127.0.0.1:9/" })).await.is(201);
-    let (_, customer) = linked(&world, &app, json!({})).await;
-    let reader = world.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
-    let reader = TestApp { id: app.id.clone(), api: world.with_key(text(&reader["key"])) };
+    let (_, customer) = linked(&server, &app, json!({})).await;
+    let reader = server.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
+    let reader = TestApp { id: app.id.clone(), api: server.with_key(text(&reader["key"])) };
     for who in [&customer, &reader, &app] {
         let holds = who.get("/endpoints/e/contract").await.is(200);
         assert_eq!((&holds["name"], &holds["document"]["timeout"]), (&json!("zerofee"), &json!("7s")));
@@ -234,11 +238,11 @@ async fn a_customer_sees_the_contract_as_it_holds_for_an_endpoint() {
 
 #[tokio::test]
 async fn stored_headers_do_not_follow_a_customer_to_another_address() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let (url, other) = ("http://127.0.0.1:9/", json!({ "url": "http://127.0.0.1:9/mine" }));
     app.endpoint(url, json!({ "id": "e", "headers": { "authorization": "Bearer ours" } })).await;
-    let (_, customer) = linked(&world, &app, json!({})).await;
+    let (_, customer) = linked(&server, &app, json!({})).await;
     assert_eq!(customer.patch("/endpoints/e", &other).await.invalid_field(), "headers");
     customer.patch("/endpoints/e", &json!({ "url": url, "description": "the same place" })).await.is(200);
     let without = json!({ "url": other["url"], "headers": null });
@@ -249,11 +253,11 @@ async fn stored_headers_do_not_follow_a_customer_to_another_address() {
 
 #[tokio::test]
 async fn a_customer_does_not_see_who_disabled_an_endpoint() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "id": "e" })).await;
-    let (_, customer) = linked(&world, &app, json!({})).await;
-    let by_app = world.by_its_key(&app).await;
+    let (_, customer) = linked(&server, &app, json!({})).await;
+    let by_app = server.by_its_key(&app).await;
     let shown = by_app.act("/endpoints/e/disable").await.is(200);
     assert!(text(&shown["disabled_by"]).starts_with("key_"), "{shown}");
     assert_eq!(customer.get("/endpoints/e").await.is(200)["disabled_by"], Value::Null);

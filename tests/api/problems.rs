@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 #[tokio::test]
 async fn paths_and_methods_that_do_not_exist_are_problems() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     for path in [
         "/nothing",
         "/v1",
@@ -24,7 +24,7 @@ async fn paths_and_methods_that_do_not_exist_are_problems() {
         "/V1/apps",
         "//v1/apps",
     ] {
-        world.admin.get(path).await.refused(404, "not_found");
+        server.admin.get(path).await.refused(404, "not_found");
     }
     for (method, path, allowed) in [
         ("PUT", "/v1/apps".to_owned(), "POST,GET,HEAD"),
@@ -34,7 +34,7 @@ async fn paths_and_methods_that_do_not_exist_are_problems() {
         ("PURGE", app.path("/deliveries"), "GET,HEAD"),
         ("GET", app.path("/deliveries/x/retry"), "POST"),
     ] {
-        let answer = world.admin.send(method, &path, &[], None).await;
+        let answer = server.admin.send(method, &path, &[], None).await;
         answer.refused(405, "method_not_allowed");
         assert_eq!(answer.header("allow"), Some(allowed), "{method} {path}");
     }
@@ -42,8 +42,8 @@ async fn paths_and_methods_that_do_not_exist_are_problems() {
 
 #[tokio::test]
 async fn a_head_request_has_the_headers_of_a_get_and_no_body() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let mut wire = RawConnection::open(app.api.address).await;
     for path in ["/livez".to_owned(), app.path(""), app.path("/nothing"), app.path("/events")] {
         let got = app.api.get(&path).await;
@@ -58,9 +58,9 @@ async fn a_head_request_has_the_headers_of_a_get_and_no_body() {
 
 #[tokio::test]
 async fn a_connection_lives_on_after_every_refusal() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let nobody = world.with_key(None);
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let nobody = server.with_key(None);
     let mut wire = RawConnection::open(app.api.address).await;
     let events = app.path("/events");
     for round in 0..3 {
@@ -87,8 +87,8 @@ async fn a_connection_lives_on_after_every_refusal() {
 
 #[tokio::test]
 async fn requests_that_come_together_are_answered_in_order() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let mut wire = RawConnection::open(app.api.address).await;
     let mut all = String::new();
     for n in 0..20 {
@@ -105,8 +105,8 @@ async fn requests_that_come_together_are_answered_in_order() {
 
 #[tokio::test]
 async fn compressed_bodies_are_refused_and_plain_ones_need_no_content_type() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let event = br#"{"type":"a","data":1}"#;
     for encoding in ["gzip", "br", "zstd", "identity, gzip"] {
         let answer =
@@ -125,8 +125,8 @@ async fn compressed_bodies_are_refused_and_plain_ones_need_no_content_type() {
 
 #[tokio::test]
 async fn what_is_no_http_or_too_much_of_it_is_refused_and_hurts_nobody() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let good = head("GET", "/livez", None, &[]);
     let long = "x".repeat(300_000);
     let many = "x-many: 1\r\n".repeat(200);
@@ -161,8 +161,8 @@ async fn what_is_no_http_or_too_much_of_it_is_refused_and_hurts_nobody() {
 
 #[tokio::test]
 async fn a_message_framed_two_ways_does_not_smuggle_a_second_request() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let mut wire = RawConnection::open(app.api.address).await;
     let hidden = format!(
         "DELETE {} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\r\n",
@@ -182,8 +182,8 @@ async fn a_message_framed_two_ways_does_not_smuggle_a_second_request() {
 
 #[tokio::test]
 async fn bodies_and_heads_that_do_not_come_are_given_up() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let publish = head("POST", &app.path("/events"), app.api.key.as_deref(), &[("content-length", "1000")]);
     let manage = head("POST", "/v1/apps", app.api.key.as_deref(), &[("content-length", "1000")]);
     let begun = Instant::now();

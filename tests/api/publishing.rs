@@ -9,9 +9,9 @@ use std::time::Duration;
 
 #[tokio::test]
 async fn publishing_answers_202_with_exactly_the_documented_shape() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     for id in ["first", "second"] {
         app.endpoint(&receiver.url(HOOK), json!({ "id": id })).await;
     }
@@ -36,8 +36,8 @@ async fn publishing_answers_202_with_exactly_the_documented_shape() {
 
 #[tokio::test]
 async fn an_event_may_be_called_as_a_part_of_a_path_is() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     for id in ["batch", "status", "data", "events", "..."] {
         app.get(&format!("/events/{id}")).await.refused(404, "not_found");
         app.post("/events", &json!({ "id": id, "type": "x", "data": 1 })).await.is(202);
@@ -48,8 +48,8 @@ async fn an_event_may_be_called_as_a_part_of_a_path_is() {
 
 #[tokio::test]
 async fn event_types_have_a_form_and_reserved_prefixes() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let longest = "a".repeat(128);
     for good in ["payment.created", "A-1:b_c.d", "webhook", "webhooks.x", "posthaste", &longest] {
         app.publish(good).await;
@@ -81,8 +81,8 @@ async fn event_types_have_a_form_and_reserved_prefixes() {
 
 #[tokio::test]
 async fn every_field_outside_its_form_is_named() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let day = Duration::from_hours(24);
     let cases = [
         ("id", json!("a b"), false),
@@ -130,8 +130,8 @@ async fn every_field_outside_its_form_is_named() {
 
 #[tokio::test]
 async fn what_is_not_one_json_object_in_utf_8_is_malformed() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let good = r#"{"type":"a","data":1}"#;
     let bodies = [
         String::new(),
@@ -179,8 +179,8 @@ async fn what_is_not_one_json_object_in_utf_8_is_malformed() {
 
 #[tokio::test]
 async fn an_event_without_subscribers_is_kept_as_skipped() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "event_types": ["refund.*"] })).await;
     let published = app.publish("payment.created").await;
     assert_eq!(published["deliveries"], json!([]));
@@ -202,9 +202,9 @@ async fn an_event_without_subscribers_is_kept_as_skipped() {
 
 #[tokio::test]
 async fn deliver_at_is_not_before_that_time() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let at = from_now(Duration::from_millis(900));
     let event = json!({ "type": "x", "data": 1, "deliver_at": at });
@@ -223,37 +223,37 @@ async fn deliver_at_is_not_before_that_time() {
 
 #[tokio::test]
 async fn an_event_has_the_worst_status_of_its_deliveries() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
     receiver.behave("/ok", Behaviour::Ok);
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url("/ok"), json!({})).await;
     app.endpoint(&receiver.url(HOOK), json!({ "overrides": slow(), "id": "bad" })).await;
     let published = app.publish("x").await;
     let path = format!("/events/{}/status", text(&published["id"]));
-    let standing = async || app.get(&path).await.is(200);
-    wait_until("one delivered, one retrying", WAIT_MAX, async || standing().await["attempts"] == 2).await;
-    let retrying = standing().await;
+    let status = async || app.get(&path).await.is(200);
+    wait_until("one delivered, one retrying", WAIT_MAX, async || status().await["attempts"] == 2).await;
+    let retrying = status().await;
     assert_eq!((&retrying["status"], &retrying["delivered"]), (&json!("retrying"), &json!(false)));
     assert_eq!((&retrying["last_error"], &retrying["completed_at"]), (&json!("HTTP 500"), &Value::Null));
 
     let bad = text(&published["deliveries"][1]["id"]);
     app.act(&format!("/deliveries/{bad}/cancel")).await.is(200);
-    let cancelled = standing().await;
+    let cancelled = status().await;
     assert_eq!((&cancelled["status"], &cancelled["delivered"]), (&json!("cancelled"), &json!(false)));
     assert!(cancelled["completed_at"].is_string(), "{cancelled}");
     receiver.behave(HOOK, Behaviour::Ok);
     app.act(&format!("/deliveries/{bad}/replay")).await.is(202);
     app.until_is(&bad, "delivered").await;
-    let delivered = standing().await;
+    let delivered = status().await;
     assert_eq!((&delivered["status"], &delivered["delivered"]), (&json!("delivered"), &json!(true)));
 }
 
 #[tokio::test]
 async fn erasing_an_event_s_data_keeps_the_record_and_stops_deliveries() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let overrides = json!({ "retry": { "waits": ["1s"], "jitter": "none" } });
     app.endpoint(&receiver.url(HOOK), json!({ "overrides": overrides })).await;
     let published = app.post("/events", &json!({ "id": "e", "type": "x", "data": "private" })).await.is(202);

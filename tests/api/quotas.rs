@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-async fn limited(world: &TestServer, quota: Value) -> TestApp {
-    let app = world.app().await;
+async fn limited(server: &TestServer, quota: Value) -> TestApp {
+    let app = server.app().await;
     assert_eq!(
         app.patch("", &json!({ "quota": quota })).await.is(200)["quota"]["bytes_per_second"],
         quota["bytes_per_second"]
@@ -23,9 +23,9 @@ fn event(n: usize) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_app_far_over_its_quota_is_refused_and_another_publishes_every_event() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let (greedy, other) = (limited(&world, json!({ "events_per_second": 5 })).await, world.app().await);
+    let (greedy, other) = (limited(&server, json!({ "events_per_second": 5 })).await, server.app().await);
     greedy.endpoint(&receiver.url("/greedy"), json!({})).await;
     other.endpoint(&receiver.url("/other"), json!({})).await;
     let begun = Instant::now();
@@ -60,8 +60,8 @@ async fn one_app_far_over_its_quota_is_refused_and_another_publishes_every_event
 
 #[tokio::test]
 async fn each_event_of_a_batch_counts_and_those_over_the_quota_are_answered_so() {
-    let world = TestServer::start().await;
-    let app = limited(&world, json!({ "events_per_second": 1 })).await;
+    let server = TestServer::start().await;
+    let app = limited(&server, json!({ "events_per_second": 1 })).await;
     let one = json!({ "id": "same", "type": "a.b", "data": 1 });
     app.post("/events", &one).await.is(202);
     // Faster than one per second, even on a busy machine.
@@ -88,8 +88,8 @@ async fn each_event_of_a_batch_counts_and_those_over_the_quota_are_answered_so()
 
 #[tokio::test]
 async fn bytes_are_counted_and_one_large_event_is_let_through() {
-    let world = TestServer::start().await;
-    let app = limited(&world, json!({ "bytes_per_second": 100 })).await;
+    let server = TestServer::start().await;
+    let app = limited(&server, json!({ "bytes_per_second": 100 })).await;
     let large = json!({ "type": "a.b", "data": "x".repeat(1000) });
     app.post("/events", &large).await.is(202);
     let answer = app.post("/events", &large).await;
@@ -103,12 +103,13 @@ async fn bytes_are_counted_and_one_large_event_is_let_through() {
 
 #[tokio::test]
 async fn a_quota_is_the_operator_s_to_set_shown_and_taken_away() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let quota = json!({ "events_per_second": 10, "bytes_per_second": 1000 });
-    let made = world.admin.post("/v1/apps", &json!({ "id": "q", "name": "Q", "quota": quota })).await.is(201);
+    let made =
+        server.admin.post("/v1/apps", &json!({ "id": "q", "name": "Q", "quota": quota })).await.is(201);
     assert_eq!(made["quota"], quota);
-    let app = TestApp { id: text(&made["id"]), api: world.admin.clone() };
-    let own = world.by_its_key(&app).await;
+    let app = TestApp { id: text(&made["id"]), api: server.admin.clone() };
+    let own = server.by_its_key(&app).await;
     own.patch("", &json!({ "quota": null })).await.refused(403, "forbidden");
     for (quota, field) in [
         (json!({ "events_per_second": 0 }), "quota.events_per_second"),
@@ -128,9 +129,9 @@ async fn a_quota_is_the_operator_s_to_set_shown_and_taken_away() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_at_its_limit_is_said_to_be_full_until_something_is_deleted() {
-    let world = TestServer::start_with(&[("STORE_BYTES_MAX", "2MiB")]).await;
+    let server = TestServer::start_with(&[("STORE_BYTES_MAX", "2MiB")]).await;
     let receiver = receiver(200).await;
-    let (large, other) = (world.app().await, world.app().await);
+    let (large, other) = (server.app().await, server.app().await);
     other.endpoint(&receiver.url(crate::fixture::HOOK), json!({})).await;
     let delivery = other.deliver().await;
     other.until_is(&delivery, "delivered").await;
@@ -153,7 +154,7 @@ async fn a_store_at_its_limit_is_said_to_be_full_until_something_is_deleted() {
     ] {
         other.post(&path, &body).await.refused(507, "storage_full");
     }
-    world.admin.delete(&format!("/v1/apps/{}", large.id)).await.is(204);
+    server.admin.delete(&format!("/v1/apps/{}", large.id)).await.is(204);
     let limit = Duration::from_mins(1);
     wait_until("there is room again", limit, async || other.post("/events", &event).await.status == 202)
         .await;

@@ -28,13 +28,13 @@ pub(crate) async fn until_state(app: &TestApp, replay: &str, state: &str) -> Val
 
 #[tokio::test]
 async fn dead_deliveries_are_counted_then_replayed_once_each() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let endpoint = app.endpoint(&receiver.url(HOOK), json!({})).await;
     let ids = dead(&app, 5).await;
-    let asked = json!({ "endpoint_id": endpoint, "status": ["dead"], "dry_run": true });
-    let counted = app.post("/replays", &asked).await.is(200);
+    let body = json!({ "endpoint_id": endpoint, "status": ["dead"], "dry_run": true });
+    let counted = app.post("/replays", &body).await.is(200);
     assert_eq!(counted, json!({ "dry_run": true, "total": 5 }));
     assert_eq!(app.all("/replays").await, [] as [Value; 0], "a dry run leaves nothing behind");
 
@@ -57,9 +57,9 @@ async fn dead_deliveries_are_counted_then_replayed_once_each() {
 
 #[tokio::test]
 async fn a_replay_of_delivered_ones_makes_new_deliveries_and_never_of_its_own() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let id = app.deliver().await;
     app.until_is(&id, "delivered").await;
@@ -78,9 +78,9 @@ async fn a_replay_of_delivered_ones_makes_new_deliveries_and_never_of_its_own() 
 
 #[tokio::test]
 async fn a_replay_can_be_paused_resumed_and_cancelled() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     dead(&app, 4).await;
     receiver.behave(HOOK, Behaviour::Ok);
@@ -89,9 +89,9 @@ async fn a_replay_can_be_paused_resumed_and_cancelled() {
     let path = format!("/replays/{}", text(&replay["id"]));
     let paused = app.act(&format!("{path}/pause")).await.is(200);
     assert_eq!(paused["state"], "paused");
-    let standing = app.get(&path).await.is(200);
+    let status = app.get(&path).await.is(200);
     let resumed = app.act(&format!("{path}/resume")).await.is(200);
-    assert_eq!((&resumed["state"], &resumed["replayed"]), (&json!("running"), &standing["replayed"]));
+    assert_eq!((&resumed["state"], &resumed["replayed"]), (&json!("running"), &status["replayed"]));
     let cancelled = app.delete(&path).await.is(200);
     assert_eq!(cancelled["state"], "cancelled");
     assert!(cancelled["replayed"].as_u64().unwrap() < 4, "{cancelled}");
@@ -104,9 +104,9 @@ async fn a_replay_can_be_paused_resumed_and_cancelled() {
 
 #[tokio::test]
 async fn a_backfill_brings_a_new_endpoint_what_it_missed_and_nothing_twice() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     for event_type in ["payment.created", "payment.failed", "invoice.sent"] {
         assert_eq!(app.publish(event_type).await["deliveries"], json!([]));
     }
@@ -128,8 +128,8 @@ async fn a_backfill_brings_a_new_endpoint_what_it_missed_and_nothing_twice() {
 
 #[tokio::test]
 async fn what_makes_no_sense_is_refused_by_field() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     for (body, field) in [
         (json!({ "status": ["pending"] }), "status"),
         (json!({ "status": [] }), "status"),
@@ -151,9 +151,9 @@ async fn what_makes_no_sense_is_refused_by_field() {
 
 #[tokio::test]
 async fn a_replay_takes_only_what_is_of_its_time_and_its_app() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let (app, other) = (world.app().await, world.app().await);
+    let (app, other) = (server.app().await, server.app().await);
     for one in [&app, &other] {
         one.endpoint(&receiver.url(HOOK), json!({})).await;
         dead(one, 2).await;
@@ -164,7 +164,7 @@ async fn a_replay_takes_only_what_is_of_its_time_and_its_app() {
     assert_eq!(count(json!({ "dry_run": true, "from": "2020-01-01T00:00:00Z" })).await, 2);
     assert_eq!(count(json!({ "dry_run": true, "event_type": "other.type" })).await, 0);
     let replay = app.post("/replays", &json!({ "per_second": 1 })).await.is(201);
-    let stranger = world.by_its_key(&other).await;
+    let stranger = server.by_its_key(&other).await;
     let path = format!("/v1/apps/{}/replays/{}", app.id, text(&replay["id"]));
     stranger.api.get(&path).await.is(404);
     stranger.api.delete(&path).await.is(404);

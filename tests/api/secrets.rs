@@ -30,9 +30,9 @@ async fn receive_one(app: &TestApp, receiver: &crate::harness::TestReceiver) -> 
 
 #[tokio::test]
 async fn a_generated_secret_signs_what_is_sent_and_is_shown_again_to_who_asks() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let made = app.post("/endpoints", &json!({ "id": "e", "url": receiver.url(HOOK) })).await.is(201);
     let secret = text(&made["secret"]);
     let key = BASE64_STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
@@ -48,9 +48,9 @@ async fn a_generated_secret_signs_what_is_sent_and_is_shown_again_to_who_asks() 
 
 #[tokio::test]
 async fn a_given_secret_is_used_and_a_bad_one_is_refused_without_being_repeated() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let given = secret_of(b"twenty-four bytes or more");
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "secret": given })).await;
     assert!(passes(&receive_one(&app, &receiver).await, &given));
@@ -72,9 +72,9 @@ async fn a_given_secret_is_used_and_a_bad_one_is_refused_without_being_repeated(
 
 #[tokio::test]
 async fn during_the_overlap_of_a_rotation_both_secrets_sign_and_afterwards_only_the_new_one() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let old = secret_of(&[1; 32]);
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "secret": old })).await;
     let rotated = app.act("/endpoints/e/secret/rotate").await.is(200);
@@ -105,8 +105,8 @@ async fn during_the_overlap_of_a_rotation_both_secrets_sign_and_afterwards_only_
 
 #[tokio::test]
 async fn a_rotation_has_bounds_and_refuses_what_its_contract_does_not_know() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let secret = secret_of(&[1; 32]);
     app.endpoint("http://127.0.0.1:9/", json!({ "id": "e", "secret": secret })).await;
     let cases = [
@@ -133,10 +133,10 @@ async fn a_rotation_has_bounds_and_refuses_what_its_contract_does_not_know() {
 
 #[tokio::test]
 async fn neither_secrets_nor_header_values_nor_keys_are_in_the_store_or_the_log_as_they_are() {
-    let world = TestServer::start_with(&[("LOG_LEVEL", "trace")]).await;
+    let server = TestServer::start_with(&[("LOG_LEVEL", "trace")]).await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
-    let own = world.by_its_key(&app).await;
+    let app = server.app().await;
+    let own = server.by_its_key(&app).await;
     let bytes = *b"marker-of-a-secret-in-32-bytes!!";
     let secret = secret_of(&bytes);
     let more =
@@ -146,9 +146,9 @@ async fn neither_secrets_nor_header_values_nor_keys_are_in_the_store_or_the_log_
     own.act("/endpoints/e/secret/rotate").await.is(200);
     let rotated = text(&own.get("/endpoints/e/secret").await.is(200)["secret"]);
 
-    let mut kept = world.node.log().into_bytes();
+    let mut kept = server.node.log().into_bytes();
     for suffix in ["", "-wal"] {
-        let path = format!("{}{suffix}", world.home.store().display());
+        let path = format!("{}{suffix}", server.home.store().display());
         kept.extend(std::fs::read(path).unwrap_or_default());
     }
     let holds = |needle: &[u8]| kept.windows(needle.len()).any(|window| window == needle);
@@ -167,9 +167,9 @@ async fn neither_secrets_nor_header_values_nor_keys_are_in_the_store_or_the_log_
 
 #[tokio::test]
 async fn an_ed25519_secret_is_shown_with_the_public_key_that_verifies_what_it_signed() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let secret = format!("whsk_{}", BASE64_STANDARD.encode([7u8; 32]));
     let endpoint = app.endpoint(&receiver.url(HOOK), json!({ "secret": secret })).await;
     let shown = app.get(&format!("/endpoints/{endpoint}/secret")).await.is(200);

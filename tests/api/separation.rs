@@ -41,9 +41,9 @@ impl Ids {
     }
 }
 
-async fn furnished(world: &TestServer, url: &str) -> (TestApp, Ids) {
-    let app = world.app().await;
-    let key = world.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
+async fn furnished(server: &TestServer, url: &str) -> (TestApp, Ids) {
+    let app = server.app().await;
+    let key = server.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
     let endpoint = app.endpoint(url, json!({})).await;
     let published = app.publish("x").await;
     let delivery = text(&published["deliveries"][0]["id"]);
@@ -56,7 +56,7 @@ async fn furnished(world: &TestServer, url: &str) -> (TestApp, Ids) {
     crate::replays::until_state(&app, &replay, "finished").await;
     let link = text(&app.post("/portal-links", &json!({})).await.is(201)["id"]);
     let notice = text(&app.all("/notices").await[0]["id"]);
-    let own = TestApp { id: app.id.clone(), api: world.with_key(text(&key["key"])) };
+    let own = TestApp { id: app.id.clone(), api: server.with_key(text(&key["key"])) };
     let key = text(&key["id"]);
     (own, Ids { app: app.id, endpoint, event, delivery, inspection, replay, notice, key, link })
 }
@@ -141,14 +141,14 @@ fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
 
 #[tokio::test]
 async fn no_operation_reaches_another_app_or_reveals_that_it_exists() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let (intruder, own) = furnished(&world, &receiver.url(HOOK)).await;
-    let (victim, theirs) = furnished(&world, &receiver.url(HOOK)).await;
+    let (intruder, own) = furnished(&server, &receiver.url(HOOK)).await;
+    let (victim, theirs) = furnished(&server, &receiver.url(HOOK)).await;
     let before = snapshot(&victim, &theirs).await;
     let unknown = unknown_ids();
     let mut tried = 0;
-    for operation in world.admin.description.operations() {
+    for operation in server.admin.description.operations() {
         let (method, template) = (operation.method, operation.path);
         let about = format!("{method} {template}");
         if !template.starts_with("/v1/apps/{app}") {
@@ -180,14 +180,14 @@ async fn no_operation_reaches_another_app_or_reveals_that_it_exists() {
 
 #[tokio::test]
 async fn a_portal_link_reaches_no_other_app_either() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let (owner, own) = furnished(&world, &receiver.url(HOOK)).await;
-    let (victim, theirs) = furnished(&world, &receiver.url(HOOK)).await;
+    let (owner, own) = furnished(&server, &receiver.url(HOOK)).await;
+    let (victim, theirs) = furnished(&server, &receiver.url(HOOK)).await;
     let made = owner.post("/portal-links", &json!({})).await.is(201);
-    let customer = world.with_key(text(&made["token"]));
+    let customer = server.with_key(text(&made["token"]));
     let (before, unknown) = (snapshot(&victim, &theirs).await, unknown_ids());
-    for operation in world.admin.description.operations() {
+    for operation in server.admin.description.operations() {
         let (method, template) = (operation.method, operation.path);
         let about = format!("{method} {template}");
         let foreign = attempt(&customer, method, &theirs.fill(template), operation.value).await;
@@ -208,10 +208,10 @@ async fn a_portal_link_reaches_no_other_app_either() {
 
 #[tokio::test]
 async fn filters_and_ids_of_another_app_find_nothing() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let (intruder, _) = furnished(&world, &receiver.url(HOOK)).await;
-    let (victim, theirs) = furnished(&world, &receiver.url(HOOK)).await;
+    let (intruder, _) = furnished(&server, &receiver.url(HOOK)).await;
+    let (victim, theirs) = furnished(&server, &receiver.url(HOOK)).await;
     for filter in [
         format!("/deliveries?endpoint_id={}", theirs.endpoint),
         format!("/deliveries?event_id={}", theirs.event),

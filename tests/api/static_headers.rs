@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 
 #[tokio::test]
 async fn static_headers_are_sent_and_shown_without_their_values() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let headers = json!({ "Authorization": "Bearer marker-1", "X-Team": "marker-2", "x-empty": "" });
     let made =
         app.post("/endpoints", &json!({ "id": "e", "url": receiver.url(HOOK), "headers": headers })).await;
@@ -35,9 +35,9 @@ async fn static_headers_are_sent_and_shown_without_their_values() {
 
 #[tokio::test]
 async fn the_operators_headers_are_on_every_request_unless_the_endpoint_has_its_own() {
-    let world = TestServer::start_with(&[("SOURCE_HEADERS", "X-Source: eu-1, X-Env: prod")]).await;
+    let server = TestServer::start_with(&[("SOURCE_HEADERS", "X-Source: eu-1, X-Env: prod")]).await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let (url, health) = (receiver.url(HOOK), receiver.url("/health"));
     app.endpoint(&url, json!({ "id": "e", "headers": { "x-env": "mine" }, "health_url": health })).await;
     app.until_is(&app.deliver().await, "delivered").await;
@@ -53,8 +53,8 @@ async fn the_operators_headers_are_on_every_request_unless_the_endpoint_has_its_
 
 #[tokio::test]
 async fn header_names_of_the_product_or_the_connection_are_refused() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "id": "e" })).await;
     let forbidden = [
         "host",
@@ -98,8 +98,8 @@ async fn header_names_of_the_product_or_the_connection_are_refused() {
 
 #[tokio::test]
 async fn header_values_stay_on_their_line_and_within_their_limits() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let put = async |headers: Value| {
         app.post("/endpoints", &json!({ "url": "http://127.0.0.1:9/", "headers": headers })).await
     };

@@ -16,8 +16,8 @@ async fn until_counted(app: &TestApp, attempts: u64) -> Value {
 
 #[tokio::test]
 async fn statistics_show_attempts_over_time_by_outcome_code_endpoint_and_event_type() {
-    let world = TestServer::start().await;
-    let (app, other) = (world.app().await, world.app().await);
+    let server = TestServer::start().await;
+    let (app, other) = (server.app().await, server.app().await);
     let receiver = receiver(200).await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "good" })).await;
     app.endpoint(
@@ -26,7 +26,7 @@ async fn statistics_show_attempts_over_time_by_outcome_code_endpoint_and_event_t
     )
     .await;
     receiver.behave("/bad", Behaviour::Status(503));
-    for event_type in ["order.paid", "order.paid", "user.born"] {
+    for event_type in ["order.paid", "order.paid", "user.created"] {
         app.publish(event_type).await;
     }
     let stats = until_counted(&app, 5).await;
@@ -51,7 +51,7 @@ async fn statistics_show_attempts_over_time_by_outcome_code_endpoint_and_event_t
         .iter()
         .map(|each| (text(&each["event_type"]), each["events"].clone()))
         .collect();
-    assert_eq!(types, [("order.paid".to_owned(), json!(2)), ("user.born".to_owned(), json!(1))]);
+    assert_eq!(types, [("order.paid".to_owned(), json!(2)), ("user.created".to_owned(), json!(1))]);
     assert_eq!(
         (&stats["backlog"]["waiting"], stats["backlog"]["oldest_due_at"].is_string()),
         (&json!(2), true)
@@ -59,7 +59,7 @@ async fn statistics_show_attempts_over_time_by_outcome_code_endpoint_and_event_t
     let series = stats["series"].as_array().unwrap();
     assert_eq!((stats["step_seconds"].clone(), series.len()), (json!(3600), 25));
     assert_eq!(series.iter().map(|point| point["attempts"].as_u64().unwrap()).sum::<u64>(), 5);
-    let everything = world.admin.get("/v1/stats").await.is(200);
+    let everything = server.admin.get("/v1/stats").await.is(200);
     assert_eq!(
         (&everything["totals"]["attempts"], everything["endpoints"].as_array().unwrap().len()),
         (&json!(5), 2)
@@ -71,8 +71,8 @@ async fn statistics_show_attempts_over_time_by_outcome_code_endpoint_and_event_t
 
 #[tokio::test]
 async fn statistics_of_one_endpoint_one_type_and_any_window_can_be_asked_for() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let receiver = receiver(200).await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e" })).await;
     app.endpoint(&receiver.url("/other"), json!({ "id": "other" })).await;
@@ -100,5 +100,5 @@ async fn statistics_of_one_endpoint_one_type_and_any_window_can_be_asked_for() {
         app.get(&format!("/stats?{unknown}")).await.refused(422, "unknown_field");
     }
     app.get("/stats?endpoint_id=nobody").await.refused(404, "not_found");
-    world.by_its_key(&app).await.api.get("/v1/stats").await.refused(403, "forbidden");
+    server.by_its_key(&app).await.api.get("/v1/stats").await.refused(403, "forbidden");
 }

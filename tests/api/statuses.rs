@@ -59,10 +59,10 @@ impl TestApp {
 
 #[tokio::test]
 async fn every_system_sees_its_own_names_for_the_same_states() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     for (contract, [pending, in_flight, retrying, delivered, dead, skipped]) in NAMES {
         let receiver = receiver(200).await;
-        let app = world.app_under(contract).await;
+        let app = server.app_under(contract).await;
         app.publish_as("nobody", json!({})).await;
         let status = app.status("nobody").await;
         assert_eq!(
@@ -107,9 +107,9 @@ async fn every_system_sees_its_own_names_for_the_same_states() {
 
 #[tokio::test]
 async fn in_orientedos_last_six_hours_there_is_no_next_time() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app_under("orientedos").await;
+    let app = server.app_under("orientedos").await;
     app.endpoint(&receiver.url(HOOK), slow(&json!({ "waits": [] }))).await;
     app.publish_as("job", json!({})).await;
     let status = app.status_when("job", "retrying").await;
@@ -127,10 +127,10 @@ async fn in_orientedos_last_six_hours_there_is_no_next_time() {
 
 #[tokio::test]
 async fn of_several_endpoints_the_worst_speaks_for_the_event_in_its_own_contract_s_names() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
     receiver.behave("/ok", Behaviour::Ok);
-    let app = world.app_under("simpaisa").await;
+    let app = server.app_under("simpaisa").await;
     let retry = json!({ "waits": ["1h"], "jitter": "none" });
     let endpoint = async |id: &str, path: &str, contract: &str| {
         let mut body = slow(&retry);
@@ -161,16 +161,16 @@ async fn of_several_endpoints_the_worst_speaks_for_the_event_in_its_own_contract
 
 #[tokio::test]
 async fn a_dead_letter_says_what_an_inspector_asks_and_outlives_its_endpoint() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app_under("simpaisa").await;
+    let app = server.app_under("simpaisa").await;
     let url = receiver.url(HOOK);
     let endpoint = app.endpoint(&url, slow(&json!({ "waits": [] }))).await;
     app.publish_as("tx:17.a", json!({})).await;
     app.status_when("tx:17.a", "dead").await;
     app.publish_as("waiting", json!({ "deliver_at": from_now(Duration::from_hours(1)) })).await;
-    let letter = async || app.get("/dead-letters").await.is(200)["data"][0].clone();
-    let dead = letter().await;
+    let dead_letter = async || app.get("/dead-letters").await.is(200)["data"][0].clone();
+    let dead = dead_letter().await;
     for (name, value) in [
         ("event_id", json!("tx:17.a")),
         ("event_type", json!("job.done")),
@@ -189,7 +189,7 @@ async fn a_dead_letter_says_what_an_inspector_asks_and_outlives_its_endpoint() {
     assert_eq!(app.get("/events/tx:17.a").await.is(200)["data"], json!({ "n": 1 }), "the payload");
 
     app.delete(&format!("/endpoints/{endpoint}")).await.is(204);
-    assert_eq!(letter().await, dead, "the names are those of the contract of the last attempt");
+    assert_eq!(dead_letter().await, dead, "the names are those of the contract of the last attempt");
     assert_eq!(app.status("tx:17.a").await["status"], "DLQ");
     let cancelled = app.status("waiting").await;
     assert_eq!(
@@ -200,8 +200,8 @@ async fn a_dead_letter_says_what_an_inspector_asks_and_outlives_its_endpoint() {
 
 #[tokio::test]
 async fn what_never_was_sent_and_what_was_cancelled_have_names_of_their_own() {
-    let world = TestServer::start().await;
-    let app = world.app_under("simpaisa").await;
+    let server = TestServer::start().await;
+    let app = server.app_under("simpaisa").await;
     let flat = json!({ "form": "flat", "fields": [{ "name": "event", "from": "type" }] });
     let overrides = json!({ "https_only": false, "body": flat });
     app.endpoint("http://127.0.0.1:9/", json!({ "overrides": overrides })).await;
@@ -218,20 +218,20 @@ async fn what_never_was_sent_and_what_was_cancelled_have_names_of_their_own() {
 
 #[tokio::test]
 async fn a_receiver_that_knows_the_secret_no_more_is_answered_with_advice() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(401).await;
-    let app = world.app_under("sendnomi").await;
+    let app = server.app_under("sendnomi").await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e" })).await;
     app.publish_as("mail", json!({})).await;
     app.status_when("mail", "dead").await;
-    let letter = app.get("/dead-letters").await.is(200)["data"][0].clone();
+    let dead_letter = app.get("/dead-letters").await.is(200)["data"][0].clone();
     assert_eq!(
-        letter["advice"],
+        dead_letter["advice"],
         "The receiver answered 401: its secret may be out of date; rotate the secret."
     );
-    assert_eq!(letter["reason"], "refused_by_receiver");
-    let delivery = app.delivery(&text(&letter["id"])).await;
-    assert_eq!(delivery["advice"], letter["advice"]);
+    assert_eq!(dead_letter["reason"], "refused_by_receiver");
+    let delivery = app.delivery(&text(&dead_letter["id"])).await;
+    assert_eq!(delivery["advice"], dead_letter["advice"]);
     assert_eq!(
         (&delivery["attempts"][0]["status_code"], &delivery["attempts"][0]["success"]),
         (&json!(401), &json!(false))
@@ -244,9 +244,9 @@ async fn a_receiver_that_knows_the_secret_no_more_is_answered_with_advice() {
 
 #[tokio::test]
 async fn a_dead_letter_keeps_the_address_that_failed_and_its_expiry_whatever_changes_later() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let once = json!({ "retry": { "waits": [] } });
     let endpoint = app.endpoint(&receiver.url(HOOK), json!({ "overrides": once })).await;
     app.until_is(&app.deliver().await, "dead").await;
@@ -262,9 +262,9 @@ async fn a_dead_letter_keeps_the_address_that_failed_and_its_expiry_whatever_cha
 
 #[tokio::test]
 async fn an_event_whose_deliveries_were_deleted_is_not_called_skipped() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
     let published = app.publish("payment.created").await;
     let delivery = text(&published["deliveries"][0]["id"]);
@@ -276,8 +276,8 @@ async fn an_event_whose_deliveries_were_deleted_is_not_called_skipped() {
 
 #[tokio::test]
 async fn what_arrived_stays_delivered_whatever_becomes_of_its_replay() {
-    let world = TestServer::start().await;
-    let (receiver, app) = (receiver(200).await, world.app_under("standard").await);
+    let server = TestServer::start().await;
+    let (receiver, app) = (receiver(200).await, server.app_under("standard").await);
     app.endpoint(&receiver.url(HOOK), slow(&json!({ "waits": [] }))).await;
     app.publish_as("paid", json!({})).await;
     let status = app.status_when("paid", "delivered").await;

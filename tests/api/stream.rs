@@ -64,9 +64,9 @@ impl StreamClient {
     async fn live_update(&mut self, wanted: Value) -> Value {
         let fits = |text: &str| {
             let tail = text.lines().filter_map(|line| line.strip_prefix("data: "));
-            let hints = tail.filter_map(|data| serde_json::from_str::<Value>(data).ok());
-            hints.into_iter().find(|hint| {
-                wanted.as_object().unwrap().iter().all(|(name, value)| hint.get(name) == Some(value))
+            let updates = tail.filter_map(|data| serde_json::from_str::<Value>(data).ok());
+            updates.into_iter().find(|update| {
+                wanted.as_object().unwrap().iter().all(|(name, value)| update.get(name) == Some(value))
             })
         };
         self.read_until(|text| fits(text).is_some()).await;
@@ -82,30 +82,30 @@ impl StreamClient {
     }
 }
 
-async fn read_key(world: &TestServer, app: &TestApp) -> (String, ApiSession) {
-    let made = world.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
-    (text(&made["id"]), world.with_key(text(&made["key"])))
+async fn read_key(server: &TestServer, app: &TestApp) -> (String, ApiSession) {
+    let made = server.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
+    (text(&made["id"]), server.with_key(text(&made["key"])))
 }
 
 #[tokio::test]
 async fn changes_of_an_event_are_streamed_at_once_and_without_its_content() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "shop" })).await;
-    let (_, watcher) = read_key(&world, &app).await;
+    let (_, watcher) = read_key(&server, &app).await;
     let mut tail = StreamClient::open(&watcher, &app.path("/stream")).await;
     let begun = Instant::now();
     let event = json!({ "id": "order-1", "type": "order.paid", "data": { "card": "4711-payload" } });
     let published = app.post("/events", &event).await.is(202);
     let delivery = text(&published["deliveries"][0]["id"]);
     let ended = json!({ "kind": "attempt", "delivery_id": delivery, "state": "delivered" });
-    let hint = tail.live_update(ended).await;
+    let update = tail.live_update(ended).await;
     let shown = app.delivery(&delivery).await;
     assert_eq!(shown["status"], "delivered", "whoever looks because of a hint finds what it is about");
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-    assert_eq!((&hint["app_id"], &hint["endpoint_id"]), (&json!(app.id), &json!("shop")));
-    let ours = text(&hint["event_id"]);
+    assert_eq!((&update["app_id"], &update["endpoint_id"]), (&json!(app.id), &json!("shop")));
+    let ours = text(&update["event_id"]);
     assert_eq!(app.get(&format!("/events/{ours}")).await.is(200)["id"], "order-1", "{ours} is the event");
     tail.live_update(json!({ "kind": "event", "event_id": ours })).await;
     tail.live_update(json!({ "kind": "delivery", "delivery_id": delivery, "state": "in_flight" })).await;
@@ -114,9 +114,9 @@ async fn changes_of_an_event_are_streamed_at_once_and_without_its_content() {
 
 #[tokio::test]
 async fn retries_actions_endpoints_and_replays_are_streamed() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let mut tail = StreamClient::open(&app.api, &app.path("/stream")).await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "dies", "event_types": ["a"], "overrides": quick() }))
         .await;
@@ -136,10 +136,13 @@ async fn retries_actions_endpoints_and_replays_are_streamed() {
     let held = text(&app.publish("b").await["deliveries"][0]["id"]);
     tail.live_update(json!({ "kind": "attempt", "delivery_id": held, "state": "retrying" })).await;
     app.act("/endpoints/waits/disable").await.is(200);
-    let is_about_several = |hint: &Value| hint["kind"] == "delivery" && hint.get("delivery_id").is_none();
+    let is_about_several =
+        |update: &Value| update["kind"] == "delivery" && update.get("delivery_id").is_none();
     wait_for("what was held is told", WAIT_MAX, async || {
         timeout(Duration::from_millis(50), tail.read()).await.ok();
-        tail.live_updates().into_iter().find(|hint| is_about_several(hint) && hint["endpoint_id"] == "waits")
+        tail.live_updates()
+            .into_iter()
+            .find(|update| is_about_several(update) && update["endpoint_id"] == "waits")
     })
     .await;
     assert_eq!(app.delivery(&held).await["status"], "held", "whoever looks finds it so");
@@ -148,21 +151,21 @@ async fn retries_actions_endpoints_and_replays_are_streamed() {
     wait_for("its end is told", WAIT_MAX, async || {
         timeout(Duration::from_millis(50), tail.read()).await.ok();
         let new = tail.live_updates().split_off(before);
-        new.into_iter().find(|hint| hint["kind"] == "endpoint")
+        new.into_iter().find(|update| update["kind"] == "endpoint")
     })
     .await;
 }
 
 #[tokio::test]
 async fn a_stream_is_of_one_app_and_only_an_admin_key_watches_all() {
-    let world = TestServer::start().await;
-    let (app, other) = (world.app().await, world.app().await);
-    let own = world.by_its_key(&app).await;
+    let server = TestServer::start().await;
+    let (app, other) = (server.app().await, server.app().await);
+    let own = server.by_its_key(&app).await;
     let mut mine = StreamClient::open(&own.api, &app.path("/stream")).await;
-    let mut all = StreamClient::open(&world.admin, "/v1/stream").await;
+    let mut all = StreamClient::open(&server.admin, "/v1/stream").await;
     own.api.get(&other.path("/stream")).await.refused(404, "not_found");
     own.api.get("/v1/stream").await.refused(403, "forbidden");
-    world.with_key(None).get(&app.path("/stream")).await.refused(401, "unauthorized");
+    server.with_key(None).get(&app.path("/stream")).await.refused(401, "unauthorized");
     other.publish("x").await;
     app.publish("x").await;
     mine.live_update(json!({ "kind": "event", "app_id": app.id })).await;
@@ -173,17 +176,17 @@ async fn a_stream_is_of_one_app_and_only_an_admin_key_watches_all() {
 
 #[tokio::test]
 async fn a_stream_ends_when_its_key_is_revoked_or_expires_or_its_app_is_deleted() {
-    let world = TestServer::start().await;
-    let (app, brief) = (world.app().await, world.app().await);
-    let (id, watcher) = read_key(&world, &app).await;
+    let server = TestServer::start().await;
+    let (app, brief) = (server.app().await, server.app().await);
+    let (id, watcher) = read_key(&server, &app).await;
     let soon = json!({ "scope": "read", "app_id": app.id, "expires_at": from_now(Duration::from_secs(2)) });
-    let made = world.admin.post("/v1/keys", &soon).await.is(201);
-    let mut expiring = StreamClient::open(&world.with_key(text(&made["key"])), &app.path("/stream")).await;
+    let made = server.admin.post("/v1/keys", &soon).await.is(201);
+    let mut expiring = StreamClient::open(&server.with_key(text(&made["key"])), &app.path("/stream")).await;
     let mut revoked = StreamClient::open(&watcher, &app.path("/stream")).await;
-    let mut deleted = StreamClient::open(&world.admin, &brief.path("/stream")).await;
-    let mut kept = StreamClient::open(&world.admin, &app.path("/stream")).await;
-    world.admin.delete(&format!("/v1/keys/{id}")).await.is(204);
-    world.admin.delete(&brief.path("")).await.is(204);
+    let mut deleted = StreamClient::open(&server.admin, &brief.path("/stream")).await;
+    let mut kept = StreamClient::open(&server.admin, &app.path("/stream")).await;
+    server.admin.delete(&format!("/v1/keys/{id}")).await.is(204);
+    server.admin.delete(&brief.path("")).await.is(204);
     revoked.ended().await;
     deleted.ended().await;
     expiring.ended().await;
@@ -194,10 +197,10 @@ async fn a_stream_ends_when_its_key_is_revoked_or_expires_or_its_app_is_deleted(
 
 #[tokio::test]
 async fn a_server_that_stops_ends_its_streams_and_does_not_wait_for_them() {
-    let mut world = TestServer::start().await;
-    let app = world.app().await;
+    let mut server = TestServer::start().await;
+    let app = server.app().await;
     let mut tail = StreamClient::open(&app.api, &app.path("/stream")).await;
-    let stopping = world.node.stop();
+    let stopping = server.node.stop();
     let (code, took) = tokio::join!(stopping, tail.ended());
     assert_eq!(code, Some(0));
     assert!(took < Duration::from_secs(5), "{took:?}");
@@ -206,8 +209,8 @@ async fn a_server_that_stops_ends_its_streams_and_does_not_wait_for_them() {
 
 #[tokio::test]
 async fn an_app_has_so_many_streams_and_places_come_back() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let mut open = Vec::new();
     for _ in 0..32 {
         open.push(StreamClient::open(&app.api, &app.path("/stream")).await);
@@ -227,8 +230,8 @@ async fn an_app_has_so_many_streams_and_places_come_back() {
 
 #[tokio::test]
 async fn a_client_that_misses_updates_is_notified_of_the_gap() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let mut tail = StreamClient::open(&app.api, &app.path("/stream")).await;
     let events: Vec<Value> = (0..1000).map(|n| json!({ "type": "x", "data": n })).collect();
     app.post("/events/batch", &json!({ "events": events })).await.is(200);
@@ -241,8 +244,8 @@ async fn a_client_that_misses_updates_is_notified_of_the_gap() {
 #[tokio::test]
 #[ignore = "soak: longer than the server's patience with connections that say nothing"]
 async fn a_quiet_stream_stays_open_with_keep_alives() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     let mut tail = StreamClient::open(&app.api, &app.path("/stream")).await;
     let watching = async { while tail.read().await > 0 {} };
     assert!(timeout(Duration::from_secs(100), watching).await.is_err(), "it ended: {}", tail.text);

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 
 #[tokio::test]
 async fn exact_types_prefixes_and_the_star_get_what_they_say_and_nothing_else() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let endpoints = [
         ("exact", json!(["payment.created"])),
         ("prefix", json!(["payment.*"])),
@@ -34,12 +34,12 @@ async fn exact_types_prefixes_and_the_star_get_what_they_say_and_nothing_else() 
         ("x.y", &[]),
     ];
     let mut expected = 0;
-    for (event_type, wanting) in cases {
+    for (event_type, matching) in cases {
         let published = app.publish(event_type).await;
         let deliveries = published["deliveries"].as_array().unwrap();
         let got: BTreeSet<String> =
             deliveries.iter().map(|delivery| text(&delivery["endpoint_id"])).collect();
-        let everyone = wanting.iter().chain(&["none", "star"]);
+        let everyone = matching.iter().chain(&["none", "star"]);
         assert_eq!(got, everyone.map(|id| (*id).to_owned()).collect(), "{event_type}");
         expected += deliveries.len();
     }
@@ -55,9 +55,9 @@ fn body(receipt: &crate::harness::ReceivedWebhook) -> Value {
 
 #[tokio::test]
 async fn a_changed_subscription_counts_from_the_next_event() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     let id = app.endpoint(&receiver.url(HOOK), json!({ "event_types": ["a"] })).await;
     let wanted = async |event_type: &str| app.publish(event_type).await["deliveries"] != json!([]);
     assert!(wanted("a").await && !wanted("b").await);
@@ -69,9 +69,9 @@ async fn a_changed_subscription_counts_from_the_next_event() {
 
 #[tokio::test]
 async fn a_test_passes_the_filter_and_reaches_an_endpoint_that_is_off() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(200).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "event_types": ["payment.*"] })).await;
     app.endpoint(&receiver.url("/other"), json!({})).await;
     let test = app.act("/endpoints/e/test").await.is(202);
@@ -106,10 +106,10 @@ fn test_event_id(
 
 #[tokio::test]
 async fn a_test_that_fails_is_shown_with_its_answer() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
     receiver.behave(HOOK, Behaviour::Status(418));
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "overrides": slow() })).await;
     let test = text(&app.act("/endpoints/e/test").await.is(202)["id"]);
     let tried = app
@@ -122,9 +122,9 @@ async fn a_test_that_fails_is_shown_with_its_answer() {
 
 #[tokio::test]
 async fn a_test_says_nothing_about_the_endpoint_s_health_even_when_it_is_answered_410() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(410).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "overrides": slow() })).await;
     let test = text(&app.act("/endpoints/e/test").await.is(202)["id"]);
     assert_eq!(app.until_is(&test, "dead").await["reason"], "refused_by_receiver");

@@ -3,7 +3,10 @@
 //!
 //! Each rule has examples that must break it, so that no rule can stop working unnoticed.
 
+mod documents;
+mod sentences;
 mod source;
+mod words;
 
 use posthaste::config::SETTINGS;
 use source::{SourceFile, has_word, read_sources};
@@ -56,11 +59,11 @@ rule!(modules_use_only_allowed_modules, forbidden_uses,
     red: [
         ("domain/x.rs", "use crate::runtime::Clock;"),
         ("service/x.rs", "use crate::{\n    domain::id::EventId,\n    engine::{self, EndpointQueues},\n};"),
-        ("api/x.rs", "fn f(ledger: &dyn crate::store::DeliveryStore) {}"),
+        ("api/x.rs", "fn f(store: &crate::store::Store) {}"),
         ("engine/mod.rs", "use super::api;"),
         ("engine/queue/x.rs", "super::super::super::api::problem()"),
     ],
-    green: ("engine/x.rs", "use crate::{domain::id::EventId, engine::endpoint_queue::EndpointQueue, store::DeliveryStore};\nuse super::app::X;")
+    green: ("engine/x.rs", "use crate::{domain::id::EventId, engine::endpoint_queue::EndpointQueue, store::Store};\nuse super::app::X;")
 );
 
 rule!(sql_stays_in_the_store, sql_outside_the_store,
@@ -78,7 +81,7 @@ rule!(shared_sql_is_portable, not_portable,
         ("store/sql/x.rs", "let q = \"SELECT ifnull(max(id), 0) FROM events\";"),
         ("store/sql/x.rs", "let q = \"UPDATE deliveries SET due = ?2 WHERE id = ?1\";"),
         ("store/sql/x.rs", "let q = \"DELETE FROM\n  deliveries\";"),
-        ("store/sql/seams/x.rs", "fn f(c: &rusqlite::Connection) {}"),
+        ("store/sql/group_commit/x.rs", "fn f(c: &rusqlite::Connection) {}"),
     ],
     green: ("store/sql/x.rs", "let q = \"SELECT coalesce(max(id), 0) FROM deliveries\"; // rusqlite, ifnull")
 );

@@ -62,7 +62,7 @@ pub(crate) fn has_word(text: &str, word: &str) -> bool {
 
 /// Splits Rust into code and string literals. Knows comments, plain and raw strings, and characters (apart from
 /// lifetimes).
-fn lex(text: &str) -> (String, Vec<String>) {
+pub(crate) fn lex(text: &str) -> (String, Vec<String>) {
     let (mut code, mut texts, mut rest) = (String::new(), vec![], text);
     while let Some(first) = rest.chars().next() {
         let taken = if rest.starts_with("//") {

@@ -30,13 +30,13 @@ impl RequestFixture {
         let receipt =
             wait_for("it comes", Duration::from_secs(20), async || receiver.receipts().into_iter().next())
                 .await;
-        let scene = Self { folder: TempDir::new().unwrap(), body: receipt.body.to_vec() };
+        let fixture = Self { folder: TempDir::new().unwrap(), body: receipt.body.to_vec() };
         let line = |text: String, (name, value): (&String, &String)| format!("{text}{name}: {value}\r\n");
         let headers = receipt.headers.iter().fold(String::new(), line);
-        scene.write("headers", format!("POST /in HTTP/1.1\r\n{headers}\r\n").as_bytes());
-        scene.write("body", &receipt.body);
-        scene.write("secret", format!("{SECRET}\n").as_bytes());
-        scene
+        fixture.write("headers", format!("POST /in HTTP/1.1\r\n{headers}\r\n").as_bytes());
+        fixture.write("body", &receipt.body);
+        fixture.write("secret", format!("{SECRET}\n").as_bytes());
+        fixture
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -76,21 +76,21 @@ fn codes(found: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn an_unchanged_request_is_genuine_and_every_mistake_is_explained() {
-    let scene = RequestFixture::new("standard").await;
-    let genuine = scene.verify(&[], 0).await;
+    let fixture = RequestFixture::new("standard").await;
+    let genuine = fixture.verify(&[], 0).await;
     assert_eq!(
         (&genuine["verified"], &genuine["contract"]),
         (&json!(true), &json!("standard")),
         "{genuine:#}"
     );
-    let args = scene.args(&[]);
+    let args = fixture.args(&[]);
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let said = run(&args).await.ended(0);
     assert!(said.out.starts_with("verified (contract standard, signed "), "{said:?}");
 
-    let value: Value = serde_json::from_slice(&scene.body).unwrap();
-    scene.write("body", serde_json::to_string_pretty(&value).unwrap().as_bytes());
-    let found = scene.verify(&[], 1).await;
+    let value: Value = serde_json::from_slice(&fixture.body).unwrap();
+    fixture.write("body", serde_json::to_string_pretty(&value).unwrap().as_bytes());
+    let found = fixture.verify(&[], 1).await;
     assert_eq!(
         (&found["mismatch"]["code"], codes(&found)),
         (&json!("wrong_signature"), vec!["reserialised_body"])
@@ -98,25 +98,25 @@ async fn an_unchanged_request_is_genuine_and_every_mistake_is_explained() {
     let said = run(&args).await.ended(1);
     assert!(said.out.contains("the signature is right for this body as compact JSON"), "{said:?}");
     assert!(said.out.contains("do:  Verify the bytes of the body as they came in"), "{said:?}");
-    scene.write("body", &[&scene.body[..], b"\n"].concat());
-    assert_eq!(codes(&scene.verify(&[], 1).await), ["changed_body"]);
-    scene.write("body", &scene.body);
+    fixture.write("body", &[&fixture.body[..], b"\n"].concat());
+    assert_eq!(codes(&fixture.verify(&[], 1).await), ["changed_body"]);
+    fixture.write("body", &fixture.body);
 
-    let old = scene.verify(&["--at", "2036-01-01T00:00:00Z"], 1).await;
+    let old = fixture.verify(&["--at", "2036-01-01T00:00:00Z"], 1).await;
     assert_eq!(old["mismatch"]["code"], "too_old", "{old:#}");
-    let new = scene.verify(&["--at", "2016-01-01T00:00:00Z"], 1).await;
+    let new = fixture.verify(&["--at", "2016-01-01T00:00:00Z"], 1).await;
     assert_eq!(new["mismatch"]["code"], "too_new", "{new:#}");
     assert!(new["mismatch"]["detail"].as_str().unwrap().contains("days in the future"), "{new:#}");
-    scene.verify(&["--at", "2036-01-01T00:00:00Z", "--tolerance", "3650d"], 0).await;
+    fixture.verify(&["--at", "2036-01-01T00:00:00Z", "--tolerance", "3650d"], 0).await;
 
-    scene.write("secret", b"whsec_AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=\n");
-    assert_eq!(codes(&scene.verify(&[], 1).await), ["wrong_secret_or_body"]);
-    scene.write(
+    fixture.write("secret", b"whsec_AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=\n");
+    assert_eq!(codes(&fixture.verify(&[], 1).await), ["wrong_secret_or_body"]);
+    fixture.write(
         "secret",
         format!("whsec_AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=\n{SECRET}\n").as_bytes(),
     );
-    scene.verify(&[], 0).await;
-    let wrong = scene.verify(&["--contract", "zerofee"], 1).await;
+    fixture.verify(&[], 0).await;
+    let wrong = fixture.verify(&["--contract", "zerofee"], 1).await;
     assert_eq!(
         (&wrong["mismatch"]["code"], codes(&wrong)),
         (&json!("missing_header"), vec!["other_contract"])
@@ -125,9 +125,9 @@ async fn an_unchanged_request_is_genuine_and_every_mistake_is_explained() {
 
 #[tokio::test]
 async fn another_contract_is_verified_by_name_and_its_body_from_standard_input() {
-    let scene = RequestFixture::new("zerofee").await;
-    scene.verify(&["--contract", "zerofee"], 0).await;
-    let headers = scene.path("headers");
+    let fixture = RequestFixture::new("zerofee").await;
+    fixture.verify(&["--contract", "zerofee"], 0).await;
+    let headers = fixture.path("headers");
     let args = [
         "verify",
         "--contract",
@@ -139,8 +139,8 @@ async fn another_contract_is_verified_by_name_and_its_body_from_standard_input()
         "--body",
         "-",
     ];
-    run_with_input(&args, &scene.body).await.ended(0);
-    let found = scene.verify(&[], 1).await;
+    run_with_input(&args, &fixture.body).await.ended(0);
+    let found = fixture.verify(&[], 1).await;
     assert_eq!(codes(&found), ["other_contract"], "{found:#}");
 }
 

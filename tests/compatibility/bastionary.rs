@@ -11,8 +11,8 @@ const SECRET: &str = "a text as it is, é included";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bastionary_is_accepted_by_its_node_receiver() {
     let article = ArticleReceiver::start("bastionary.mjs", SECRET).await;
-    let scene = Fixture::start("bastionary", Value::Null).await;
-    scene.two_endpoints(&article, SECRET).await;
+    let fixture = Fixture::start("bastionary", Value::Null).await;
+    fixture.two_endpoints(&article, SECRET).await;
     let body = |event_type: &str, published: &crate::fixture::Published| {
         format!(
             r#"{{"id":"{}","type":"{event_type}","created_at":"{}","livemode":false,"delivery_id":"{}","data":{DATA}}}"#,
@@ -20,11 +20,11 @@ async fn bastionary_is_accepted_by_its_node_receiver() {
         )
     };
 
-    let published = scene.publish("good.event", None, DATA).await;
-    let delivered = scene.until(&published.delivery, "delivered").await;
-    let again = scene.replay(&published.delivery).await;
+    let published = fixture.publish("good.event", None, DATA).await;
+    let delivered = fixture.until(&published.delivery, "delivered").await;
+    let again = fixture.replay(&published.delivery).await;
     assert_ne!(again, published.delivery, "what is delivered never changes");
-    let replayed = scene.until(&again, "delivered").await;
+    let replayed = fixture.until(&again, "delivered").await;
     assert!(published.id.starts_with("evt_") && published.delivery.starts_with("dlv_"));
     for (request, delivery) in article.requests("/hook", 2).await.iter().zip([delivered, replayed]) {
         assert!(request.accepted, "{}", request.why);
@@ -41,9 +41,9 @@ async fn bastionary_is_accepted_by_its_node_receiver() {
         ]);
     }
 
-    let published = scene.publish("bad.event", None, DATA).await;
-    scene.until(&published.delivery, "dead").await;
-    assert_eq!(scene.replay(&published.delivery).await, published.delivery);
+    let published = fixture.publish("bad.event", None, DATA).await;
+    fixture.until(&published.delivery, "dead").await;
+    assert_eq!(fixture.replay(&published.delivery).await, published.delivery);
     for request in article.requests("/answer/500", 6).await {
         assert!(request.accepted, "{}", request.why);
         assert_eq!(
@@ -58,9 +58,9 @@ async fn bastionary_is_accepted_by_its_node_receiver() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn livemode_is_the_app_s_setting() {
     let article = ArticleReceiver::start("bastionary.mjs", SECRET).await;
-    let scene = Fixture::start("bastionary", serde_json::json!({ "livemode": true })).await;
-    scene.two_endpoints(&article, SECRET).await;
-    let published = scene.publish("good.event", None, "{}").await;
-    scene.until(&published.delivery, "delivered").await;
+    let fixture = Fixture::start("bastionary", serde_json::json!({ "livemode": true })).await;
+    fixture.two_endpoints(&article, SECRET).await;
+    let published = fixture.publish("good.event", None, "{}").await;
+    fixture.until(&published.delivery, "delivered").await;
     assert_eq!(article.requests("/hook", 1).await[0].parsed["livemode"], true);
 }

@@ -11,12 +11,12 @@ const SECRET: &str = "a text as it is, é included";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orientedos_is_accepted_by_its_python_receiver() {
     let article = ArticleReceiver::start("orientedos.py", SECRET).await;
-    let scene = Fixture::start("orientedos", Value::Null).await;
-    scene.two_endpoints(&article, SECRET).await;
+    let fixture = Fixture::start("orientedos", Value::Null).await;
+    fixture.two_endpoints(&article, SECRET).await;
     let inside = DATA.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap();
 
-    let published = scene.publish("good.event", None, DATA).await;
-    scene.until(&published.delivery, "delivered").await;
+    let published = fixture.publish("good.event", None, DATA).await;
+    fixture.until(&published.delivery, "delivered").await;
     let request = &article.requests("/hook", 1).await[0];
     assert!(request.accepted, "{}", request.why);
     assert_eq!(request.body, format!(r#"{{"event":"good.event",{inside}}}"#));
@@ -32,7 +32,7 @@ async fn orientedos_is_accepted_by_its_python_receiver() {
     ]);
 
     // The contract's final wait comes after the last attempt, so this one is not dead yet.
-    let published = scene.publish("bad.event", None, DATA).await;
+    let published = fixture.publish("bad.event", None, DATA).await;
     for request in article.requests("/answer/500", 3).await {
         assert!(request.accepted, "{}", request.why);
         assert_eq!(
@@ -46,14 +46,14 @@ async fn orientedos_is_accepted_by_its_python_receiver() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_that_cannot_be_flat_is_published_and_ends_dead() {
     let article = ArticleReceiver::start("orientedos.py", SECRET).await;
-    let scene = Fixture::start("orientedos", Value::Null).await;
-    scene.two_endpoints(&article, SECRET).await;
+    let fixture = Fixture::start("orientedos", Value::Null).await;
+    fixture.two_endpoints(&article, SECRET).await;
     for data in ["[1]", "\"text\"", "7", "null", r#"{"event":"mine"}"#, r#"{"a":1,"\u0065vent":2}"#] {
-        let published = scene.publish("good.event", None, data).await;
-        let dead = scene.until(&published.delivery, "dead").await;
+        let published = fixture.publish("good.event", None, data).await;
+        let dead = fixture.until(&published.delivery, "dead").await;
         assert_eq!(dead["reason"], "serialisation_failed", "{data}");
     }
-    let published = scene.publish("good.event", None, "{ }").await;
-    scene.until(&published.delivery, "delivered").await;
+    let published = fixture.publish("good.event", None, "{ }").await;
+    fixture.until(&published.delivery, "delivered").await;
     assert_eq!(article.requests("/hook", 1).await[0].parsed, json!({ "event": "good.event" }));
 }

@@ -27,22 +27,22 @@ fn is_one_signature(contract: &str, value: &str) -> bool {
 
 async fn one_takes_over_from_the_other(contract: &str, program: &str) {
     let (old, new) = (ArticleReceiver::start(program, OLD).await, ArticleReceiver::start(program, NEW).await);
-    let scene = Fixture::start(contract, Value::Null).await;
+    let fixture = Fixture::start(contract, Value::Null).await;
     let endpoint = json!({
         "secret": OLD,
         "overrides": { "https_only": false, "retry": { "waits": ["1h"], "jitter": "none" } },
     });
-    scene.client.make_endpoint("merchant-7", "one", &old.url("/hook"), endpoint).await;
+    fixture.client.make_endpoint("merchant-7", "one", &old.url("/hook"), endpoint).await;
     let rotate = async |effective_at: &str| {
         let rotate = json!({ "secret": NEW, "effective_at": effective_at });
-        scene.client.post("/v1/apps/merchant-7/endpoints/one/secret/rotate", &rotate).await.expect(200);
+        fixture.client.post("/v1/apps/merchant-7/endpoints/one/secret/rotate", &rotate).await.expect(200);
     };
     let instant = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_millisecond();
     // When a new event's first attempt started.
     let attempt = async || {
-        let published = scene.publish("good.event", None, "{\"a\":1.0}").await;
+        let published = fixture.publish("good.event", None, "{\"a\":1.0}").await;
         let tried = wait_for("it is tried", WAIT_MAX, async || {
-            Some(scene.client.delivery("merchant-7", &published.delivery).await)
+            Some(fixture.client.delivery("merchant-7", &published.delivery).await)
                 .filter(|delivery| delivery["attempt_count"] == 1)
         });
         started(&tried.await, 0).0
@@ -66,13 +66,13 @@ async fn one_takes_over_from_the_other(contract: &str, program: &str) {
         assert!(is_one_signature(contract, signature), "{contract}: {signature}");
     }
 
-    scene
+    fixture
         .client
         .patch("/v1/apps/merchant-7/endpoints/one", &json!({ "url": new.url("/hook") }))
         .await
         .expect(200);
-    let published = scene.publish("good.event", None, "{}").await;
-    scene.until(&published.delivery, "delivered").await;
+    let published = fixture.publish("good.event", None, "{}").await;
+    fixture.until(&published.delivery, "delivered").await;
     let request = &new.requests("/hook", 1).await[0];
     assert!(request.accepted, "{contract}: {}", request.why);
 }

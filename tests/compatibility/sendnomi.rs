@@ -11,11 +11,11 @@ const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sendnomi_is_accepted_by_its_node_receiver() {
     let article = ArticleReceiver::start("sendnomi.mjs", SECRET).await;
-    let scene = Fixture::start("sendnomi", json!({ "id_prefix": "msg" })).await;
-    scene.two_endpoints(&article, SECRET).await;
+    let fixture = Fixture::start("sendnomi", json!({ "id_prefix": "msg" })).await;
+    fixture.two_endpoints(&article, SECRET).await;
 
-    let published = scene.publish("good.event", None, DATA).await;
-    let delivered = scene.until(&published.delivery, "delivered").await;
+    let published = fixture.publish("good.event", None, DATA).await;
+    let delivered = fixture.until(&published.delivery, "delivered").await;
     let request = &article.requests("/hook", 1).await[0];
     assert!(request.accepted, "{}", request.why);
     assert!(published.id.starts_with("msg_"), "{}", published.id);
@@ -36,8 +36,8 @@ async fn sendnomi_is_accepted_by_its_node_receiver() {
         ("webhook-signature", signature),
     ]);
 
-    let published = scene.publish("bad.event", None, DATA).await;
-    let dead = scene.until(&published.delivery, "dead").await;
+    let published = fixture.publish("bad.event", None, DATA).await;
+    let dead = fixture.until(&published.delivery, "dead").await;
     for (i, request) in article.requests("/answer/500", 3).await.iter().enumerate() {
         assert!(request.accepted, "{}", request.why);
         assert_eq!(request.header("webhook-id"), published.id, "the event's, on every attempt");
@@ -48,10 +48,10 @@ async fn sendnomi_is_accepted_by_its_node_receiver() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_4xx_of_sendnomi_s_receiver_is_final() {
     let article = ArticleReceiver::start("sendnomi.mjs", "whsec_another secret than the sender's").await;
-    let scene = Fixture::start("sendnomi", json!({ "id_prefix": "msg" })).await;
-    scene.two_endpoints(&article, SECRET).await;
-    let published = scene.publish("good.event", None, DATA).await;
-    let dead = scene.until(&published.delivery, "dead").await;
+    let fixture = Fixture::start("sendnomi", json!({ "id_prefix": "msg" })).await;
+    fixture.two_endpoints(&article, SECRET).await;
+    let published = fixture.publish("good.event", None, DATA).await;
+    let dead = fixture.until(&published.delivery, "dead").await;
     assert_eq!((&dead["reason"], &dead["attempt_count"]), (&json!("refused_by_receiver"), &json!(1)));
     let request = &article.requests("/hook", 1).await[0];
     assert_eq!((request.accepted, &request.why), (false, &json!("wrong signature")), "the receiver can tell");

@@ -12,12 +12,12 @@ const ID: &str = "pk.payin.2026-11-15:000001";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn simpaisa_is_accepted_by_its_receiver() {
     let article = ArticleReceiver::start("simpaisa.py", SECRET).await;
-    let scene = Fixture::start("simpaisa", Value::Null).await;
-    scene.two_endpoints(&article, SECRET).await;
+    let fixture = Fixture::start("simpaisa", Value::Null).await;
+    fixture.two_endpoints(&article, SECRET).await;
 
-    let published = scene.publish("good.event", Some(ID), DATA).await;
+    let published = fixture.publish("good.event", Some(ID), DATA).await;
     assert_eq!(published.id, ID);
-    let delivered = scene.until(&published.delivery, "delivered").await;
+    let delivered = fixture.until(&published.delivery, "delivered").await;
     let request = &article.requests("/hook", 1).await[0];
     assert!(request.accepted, "{}", request.why);
     assert_eq!(
@@ -39,11 +39,11 @@ async fn simpaisa_is_accepted_by_its_receiver() {
         ("x-simpaisa-signature", signature),
     ]);
 
-    let published = scene.publish("bad.event", None, DATA).await;
-    scene.until(&published.delivery, "dead").await;
-    let replayed = scene.replay(&published.delivery).await;
+    let published = fixture.publish("bad.event", None, DATA).await;
+    fixture.until(&published.delivery, "dead").await;
+    let replayed = fixture.replay(&published.delivery).await;
     let requests = article.requests("/answer/500", 6).await;
-    let dead = scene.until(&replayed, "dead").await;
+    let dead = fixture.until(&replayed, "dead").await;
     for (i, request) in requests.iter().enumerate() {
         assert!(request.accepted, "{}", request.why);
         assert_eq!(
@@ -59,20 +59,20 @@ async fn simpaisa_is_accepted_by_its_receiver() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_producer_s_id_starts_nothing_twice() {
     let article = ArticleReceiver::start("simpaisa.py", SECRET).await;
-    let scene = Fixture::start("simpaisa", Value::Null).await;
-    scene.two_endpoints(&article, SECRET).await;
-    let published = scene.publish("good.event", Some(ID), "{}").await;
+    let fixture = Fixture::start("simpaisa", Value::Null).await;
+    fixture.two_endpoints(&article, SECRET).await;
+    let published = fixture.publish("good.event", Some(ID), "{}").await;
     let again = json!({ "id": ID, "type": "good.event", "data": {} });
-    let answer = scene.client.try_publish("merchant-7", &again).await.unwrap().expect(200);
+    let answer = fixture.client.try_publish("merchant-7", &again).await.unwrap().expect(200);
     assert_eq!(answer["deliveries"][0]["id"], *published.delivery, "{answer}");
-    scene.until(&published.delivery, "delivered").await;
+    fixture.until(&published.delivery, "delivered").await;
     article.requests("/hook", 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_http_is_refused_unless_the_operator_allows_it() {
-    let scene = Fixture::start("simpaisa", Value::Null).await;
+    let fixture = Fixture::start("simpaisa", Value::Null).await;
     let plain = json!({ "url": "http://127.0.0.1:1/hook" });
-    let refused = scene.client.post("/v1/apps/merchant-7/endpoints", &plain).await.expect(422);
+    let refused = fixture.client.post("/v1/apps/merchant-7/endpoints", &plain).await.expect(422);
     assert!(refused.to_string().contains("https"), "{refused}");
 }

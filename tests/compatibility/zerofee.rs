@@ -39,13 +39,13 @@ fn as_python_writes_it(event_type: &str, published: &Published, data: &str) -> S
 
 async fn is_delivered_to(program: &str) {
     let article = ArticleReceiver::start(program, SECRET).await;
-    let scene = Fixture::start("zerofee", Value::Null).await;
-    scene.two_endpoints(&article, SECRET).await;
+    let fixture = Fixture::start("zerofee", Value::Null).await;
+    fixture.two_endpoints(&article, SECRET).await;
 
     let mut all = Vec::new();
     for data in [DATA, ODD, "[1.0]", "\"é\""] {
-        let published = scene.publish("good.event", None, data).await;
-        let delivered = scene.until(&published.delivery, "delivered").await;
+        let published = fixture.publish("good.event", None, data).await;
+        let delivered = fixture.until(&published.delivery, "delivered").await;
         all.push((published, delivered, data));
     }
     for (request, (published, delivered, data)) in article.requests("/hook", 4).await.iter().zip(&all) {
@@ -67,8 +67,8 @@ async fn is_delivered_to(program: &str) {
         ]);
     }
 
-    let published = scene.publish("bad.event", None, DATA).await;
-    let dead = scene.until(&published.delivery, "dead").await;
+    let published = fixture.publish("bad.event", None, DATA).await;
+    let dead = fixture.until(&published.delivery, "dead").await;
     let requests = article.requests("/answer/500", 3).await;
     for (i, request) in requests.iter().enumerate() {
         assert!(request.accepted, "{program}: attempt {i}: {}", request.why);

@@ -74,73 +74,77 @@ fn contract() -> Arc<Contract> {
     Arc::new(Contract::builtin().unwrap()[0].clone())
 }
 
-/// The stage of a case, with the same ids on every store; the last endpoint is ordered.
+/// The fixture of a case, with the same ids on every store; the last endpoint is ordered.
 struct BulkCase {
-    stage: Fixture,
+    fixture: Fixture,
     endpoints: Vec<EndpointId>,
-    carried: Vec<Option<LeasedDelivery>>,
+    leased: Vec<Option<LeasedDelivery>>,
     deliveries: Vec<DeliveryId>,
 }
 
 impl BulkCase {
     async fn new(shared: &SharedStore) -> Self {
-        let mut stage = Fixture::new(Box::new(shared.clone())).await;
-        let mut endpoints = vec![stage.endpoint];
+        let mut fixture = Fixture::new(Box::new(shared.clone())).await;
+        let mut endpoints = vec![fixture.endpoint];
         for _ in 1..ENDPOINTS {
-            endpoints.push(stage.new_endpoint(stage.app).await);
+            endpoints.push(fixture.new_endpoint(fixture.app).await);
         }
-        let mut record = stage.store().endpoint(endpoints[ENDPOINTS - 1]).await.unwrap().unwrap();
+        let mut record = fixture.store().endpoint(endpoints[ENDPOINTS - 1]).await.unwrap().unwrap();
         (record.settings.ordered, record.revision) = (OrderingMode::Key, 2);
-        assert!(stage.store().change_endpoint(record, None).await.unwrap());
-        let mut play = Self { stage, endpoints, carried: vec![], deliveries: vec![] };
+        assert!(fixture.store().change_endpoint(record, None).await.unwrap());
+        let mut play = Self { fixture, endpoints, leased: vec![], deliveries: vec![] };
         for number in 0..LEASED_COUNT {
             let new = play.event((0, number, 0));
-            play.stage.accept(new).await;
+            play.fixture.accept(new).await;
         }
-        let mut carried = play.stage.recorder.take_leased();
-        carried.sort_by_key(|carried| carried.delivery.id);
-        play.deliveries = carried.iter().map(|carried| carried.delivery.id).collect();
-        play.carried = carried.into_iter().map(Some).collect();
-        play.stage.recorder.take_waiting();
+        let mut leased = play.fixture.recorder.take_leased();
+        leased.sort_by_key(|leased| leased.delivery.id);
+        play.deliveries = leased.iter().map(|leased| leased.delivery.id).collect();
+        play.leased = leased.into_iter().map(Some).collect();
+        play.fixture.recorder.take_waiting();
         play
     }
 
     fn event(&mut self, (what, which, how): Draw) -> NewEvent {
-        let place = usize::from(which) % ENDPOINTS;
-        let mut new = self.stage.draft(&[self.endpoints[place]]);
+        let index = usize::from(which) % ENDPOINTS;
+        let mut new = self.fixture.draft(&[self.endpoints[index]]);
         Arc::get_mut(&mut new.event).unwrap().event_type = format!("payment.{}", how % 3);
         if what & 1 == 1 {
-            new.dedup.push(self.stage.dedup(DedupSpace::EventId, &(which % 5).to_string()));
+            new.dedup.push(self.fixture.dedup(DedupSpace::EventId, &(which % 5).to_string()));
         }
         if what & 2 == 2 {
-            new.dedup.push(self.stage.dedup(DedupSpace::IdempotencyKey, &(how % 7).to_string()));
+            new.dedup.push(self.fixture.dedup(DedupSpace::IdempotencyKey, &(how % 7).to_string()));
         }
         if !new.dedup.is_empty() {
             new.fingerprint = Fingerprint([how % 3 / 2; 16]);
         }
-        let birth = &mut new.deliveries[0];
-        if place == ENDPOINTS - 1 {
-            birth.delivery.ordering_key = OrderingMode::Key.ordering_key(Some(&(how % 2).to_string()));
+        let new_delivery = &mut new.deliveries[0];
+        if index == ENDPOINTS - 1 {
+            new_delivery.delivery.ordering_key = OrderingMode::Key.ordering_key(Some(&(how % 2).to_string()));
         }
         match how % 4 {
             0 | 1 => {
-                birth.delivery.start_in_flight();
-                birth.permit = Some(self.stage.permits.take());
+                new_delivery.delivery.start_in_flight();
+                new_delivery.permit = Some(self.fixture.permits.take());
             }
-            2 if what & 4 == 4 => birth.delivery.apply_availability(Availability::DisabledHold, after(0)),
-            3 if what & 4 == 4 => birth.delivery.apply_availability(Availability::DisabledCancel, after(0)),
+            2 if what & 4 == 4 => {
+                new_delivery.delivery.apply_availability(Availability::DisabledHold, after(0));
+            }
+            3 if what & 4 == 4 => {
+                new_delivery.delivery.apply_availability(Availability::DisabledCancel, after(0));
+            }
             _ => {}
         }
         new
     }
 
     fn take(&mut self, which: u8) -> Option<LeasedDelivery> {
-        let place = usize::from(which) % self.carried.len();
-        self.carried[place].take()
+        let index = usize::from(which) % self.leased.len();
+        self.leased[index].take()
     }
 
     fn record(&mut self, (what, which, how): Draw) {
-        let Some(carried) = self.take(which) else { return };
+        let Some(leased) = self.take(which) else { return };
         let (class, verdict) = match how % 8 {
             0 => (OutcomeClass::Http, retry_at(after(60))),
             1 => (OutcomeClass::Http, dead(DeadReason::Exhausted)),
@@ -151,30 +155,22 @@ impl BulkCase {
         if how & 0x30 == 0x30 {
             attempts.insert(0, attempt(OutcomeClass::StaleConnection, 0));
         }
-        let sighting =
+        let health_sample =
             (what & 8 == 8).then_some(HealthSample { adjusted_time: Duration::from_secs(5), paused: None });
-        let (switch_off, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
-        let record = DeliveryResult {
-            leased: carried,
-            attempts,
-            verdict,
-            disable: switch_off,
-            health_sample: sighting,
-            ended_at,
-            contract,
-        };
-        self.stage.store().record_result(record);
+        let (disable, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
+        let record = DeliveryResult { leased, attempts, verdict, disable, health_sample, ended_at, contract };
+        self.fixture.store().record_result(record);
     }
 }
 
 /// Rolls up all statistics; returns the endpoints whose health must be checked.
-async fn roll_up(stage: &Fixture) -> String {
-    let mut suspects = vec![];
+async fn roll_up(fixture: &Fixture) -> String {
+    let mut candidates = vec![];
     loop {
-        let rolled_up = stage.store().roll_up(Duration::from_secs(5), after(1000)).await.unwrap();
-        suspects.extend(rolled_up.candidates);
+        let rolled_up = fixture.store().roll_up(Duration::from_secs(5), after(1000)).await.unwrap();
+        candidates.extend(rolled_up.candidates);
         if !rolled_up.has_more {
-            return format!("{suspects:?}\n");
+            return format!("{candidates:?}\n");
         }
     }
 }
@@ -182,10 +178,9 @@ async fn roll_up(stage: &Fixture) -> String {
 /// Whether an event is written before earlier commands of its batch. It is not if it is ordered or held, or shares a key with
 /// another event that stays.
 fn overtakes(new: &NewEvent, taken: &mut HashSet<DedupKey>) -> bool {
-    let is_in_line = new
-        .deliveries
-        .iter()
-        .any(|birth| birth.delivery.ordering_key.is_some() || birth.delivery.state == DeliveryState::Held);
+    let is_in_line = new.deliveries.iter().any(|new_delivery| {
+        new_delivery.delivery.ordering_key.is_some() || new_delivery.delivery.state == DeliveryState::Held
+    });
     let stays = is_in_line || new.dedup.iter().any(|key| taken.contains(key));
     taken.extend(new.dedup.iter().filter(|_| stays));
     !stays
@@ -199,14 +194,14 @@ fn is_manual((what, ..): Draw) -> bool {
 /// Runs a case as one batch or one by one; returns the answers, the listener's calls, and the rows.
 async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_batch: bool) -> [String; 3] {
     let mut play = BulkCase::new(shared).await;
-    let store = play.stage.shared_store();
+    let store = play.fixture.shared_store();
     if is_batch {
-        play.stage.recorder.gate.shut();
+        play.fixture.recorder.gate.shut();
     }
-    let before = play.stage.one_event();
+    let before = play.fixture.one_event();
     let blocking = store.accept(vec![before]);
     if is_batch {
-        play.stage.recorder.gate.wait_for_the_store();
+        play.fixture.recorder.gate.wait_for_the_store();
     } else {
         store.flush().await.unwrap();
     }
@@ -219,24 +214,25 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
             store.flush().await.unwrap();
         }
     }
-    let (mut asked, mut filled, mut back) = (vec![], vec![], vec![]);
+    let (mut requested, mut filled, mut back) = (vec![], vec![], vec![]);
     let cancel = |play: &BulkCase, which: u8| {
         let delivery = play.deliveries[usize::from(which) % play.deliveries.len()];
-        store.act(play.stage.app, delivery, DeliveryAction::Cancel, after(90), None)
+        store.act(play.fixture.app, delivery, DeliveryAction::Cancel, after(90), None)
     };
     for draw in first.iter().copied().filter(|draw| is_batch || !is_manual(*draw)) {
         let (what, which, how) = draw;
-        let place = usize::from(which) % play.deliveries.len();
+        let index = usize::from(which) % play.deliveries.len();
         match what % 8 {
-            5 => asked.push(cancel(&play, which)),
+            5 => requested.push(cancel(&play, which)),
             6 => {
                 // Up to three queues, or one of them several times.
-                let (lanes, step) = (0..=usize::from(how / 4 % 3), usize::from(how >> 6));
-                let lane = |n| play.endpoints[(place + n * step) % ENDPOINTS];
-                let wants = lanes.map(|n| play.stage.refill_request(lane(n), usize::from(how % 4))).collect();
-                filled.push(store.lease_due(wants, after(100)));
+                let (queues, step) = (0..=usize::from(how / 4 % 3), usize::from(how >> 6));
+                let queue = |n| play.endpoints[(index + n * step) % ENDPOINTS];
+                let requests =
+                    queues.map(|n| play.fixture.refill_request(queue(n), usize::from(how % 4))).collect();
+                filled.push(store.lease_due(requests, after(100)));
             }
-            7 => back.extend(play.take(which).map(|carried| store.release(vec![carried], after(80)))),
+            7 => back.extend(play.take(which).map(|leased| store.release(vec![leased], after(80)))),
             _ => play.record(draw),
         }
         if !is_batch {
@@ -252,17 +248,17 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
     }
     if !is_batch {
         for (_, which, _) in first.iter().filter(|draw| is_manual(**draw)) {
-            asked.push(cancel(&play, *which));
+            requested.push(cancel(&play, *which));
             store.flush().await.unwrap();
         }
     }
-    play.stage.recorder.gate.open();
+    play.fixture.recorder.gate.open();
     blocking.await.unwrap();
     let mut said = String::new();
     for answer in answers.into_iter().flatten() {
         writeln!(said, "{:?}", answer.await.unwrap()).unwrap();
     }
-    for answer in asked {
+    for answer in requested {
         writeln!(said, "{:?}", answer.await.unwrap()).unwrap();
     }
     for answer in filled {
@@ -271,74 +267,67 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
     for answer in back {
         answer.await.unwrap();
     }
-    play.stage.wait_until_idle().await;
-    said += &roll_up(&play.stage).await;
+    play.fixture.wait_until_idle().await;
+    said += &roll_up(&play.fixture).await;
     // The results of deliveries still leased add to rows that exist by now.
     for which in 0..LEASED_COUNT {
         play.record((8, which, which));
     }
-    play.stage.wait_until_idle().await;
-    said += &roll_up(&play.stage).await;
-    let mut carried: Vec<_> =
-        play.stage.recorder.take_leased().into_iter().map(|one| (one.delivery, one.due)).collect();
-    carried.sort_by_key(|(delivery, _)| delivery.id);
-    let mut waiting = play.stage.recorder.take_waiting();
+    play.fixture.wait_until_idle().await;
+    said += &roll_up(&play.fixture).await;
+    let mut leased: Vec<_> =
+        play.fixture.recorder.take_leased().into_iter().map(|one| (one.delivery, one.due)).collect();
+    leased.sort_by_key(|(delivery, _)| delivery.id);
+    let mut waiting = play.fixture.recorder.take_waiting();
     waiting.sort();
-    [said, format!("{carried:#?} {waiting:#?}"), rows(shared)]
+    [said, format!("{leased:#?} {waiting:#?}"), rows(shared)]
 }
 
 /// Calls `ask` while the store is held at an earlier commit, so that all its commands form one batch.
-async fn in_one_batch<T>(stage: &mut Fixture, ask: impl FnOnce(&mut Fixture) -> T) -> T {
-    stage.recorder.gate.shut();
-    let (store, before) = (stage.shared_store(), stage.one_event());
+async fn in_one_batch<T>(fixture: &mut Fixture, ask: impl FnOnce(&mut Fixture) -> T) -> T {
+    fixture.recorder.gate.shut();
+    let (store, before) = (fixture.shared_store(), fixture.one_event());
     let blocking = store.accept(vec![before]);
-    stage.recorder.gate.wait_for_the_store();
-    let asked = ask(stage);
-    stage.recorder.gate.open();
+    fixture.recorder.gate.wait_for_the_store();
+    let requested = ask(fixture);
+    fixture.recorder.gate.open();
     blocking.await.unwrap();
-    asked
+    requested
 }
 
-async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage: Fixture) {
-    let [first, second] = [stage.leased().await, stage.leased().await];
-    let (ended, store) = (first.delivery.id, stage.shared_store());
-    let asked = in_one_batch(&mut stage, |stage| {
-        for carried in [first, second] {
+async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut fixture: Fixture) {
+    let [first, second] = [fixture.leased().await, fixture.leased().await];
+    let (ended, store) = (first.delivery.id, fixture.shared_store());
+    let requested = in_one_batch(&mut fixture, |fixture| {
+        for leased in [first, second] {
             let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
-            let (switch_off, sighting, contract, ended_at) = (None, None, None, after(1));
-            let record = DeliveryResult {
-                leased: carried,
-                attempts,
-                verdict,
-                disable: switch_off,
-                health_sample: sighting,
-                ended_at,
-                contract,
-            };
-            stage.store().record_result(record);
+            let (disable, health_sample, contract, ended_at) = (None, None, None, after(1));
+            let record =
+                DeliveryResult { leased, attempts, verdict, disable, health_sample, ended_at, contract };
+            fixture.store().record_result(record);
         }
-        store.act(stage.app, ended, DeliveryAction::Cancel, after(2), None)
+        store.act(fixture.app, ended, DeliveryAction::Cancel, after(2), None)
     });
-    let asked = asked.await.await.unwrap();
+    let requested = requested.await.await.unwrap();
     let refused = TransitionError::WrongState { state: DeliveryState::Delivered, verb: "cancelled" };
-    assert_eq!(asked, ActionResult::Refused(refused));
-    assert_eq!(stage.history(ended).await.len(), 1);
+    assert_eq!(requested, ActionResult::Refused(refused));
+    assert_eq!(fixture.history(ended).await.len(), 1);
 }
 
-async fn a_repeated_event_takes_no_key_and_delays_no_other(mut stage: Fixture) {
-    let [known, new, other] = ["known", "new", "other"].map(|key| stage.dedup(DedupSpace::EventId, key));
-    let mut keyed = |keys: &[DedupKey]| NewEvent { dedup: keys.to_vec(), ..stage.one_event() };
+async fn a_repeated_event_takes_no_key_and_delays_no_other(mut fixture: Fixture) {
+    let [known, new, other] = ["known", "new", "other"].map(|key| fixture.dedup(DedupSpace::EventId, key));
+    let mut keyed = |keys: &[DedupKey]| NewEvent { dedup: keys.to_vec(), ..fixture.one_event() };
     let (stored, again, beside, later) =
         (keyed(&[known]), keyed(&[new, known]), keyed(&[other]), keyed(&[new]));
     let id = stored.event.id;
-    assert_eq!(stage.accept(stored).await, Accepted::New);
-    let store = stage.shared_store();
-    let both = in_one_batch(&mut stage, |_| [store.accept(vec![again]), store.accept(vec![beside])]);
+    assert_eq!(fixture.accept(stored).await, Accepted::New);
+    let store = fixture.shared_store();
+    let both = in_one_batch(&mut fixture, |_| [store.accept(vec![again]), store.accept(vec![beside])]);
     let [again, beside] = both.await;
     let again = again.await.unwrap();
     assert!(matches!(&again[..], [Accepted::Repeated { event, .. }] if event.id == id), "{again:?}");
     assert_eq!(beside.await.unwrap(), [Accepted::New]);
-    assert_eq!(stage.accept(later).await, Accepted::New, "its key was left to others");
+    assert_eq!(fixture.accept(later).await, Accepted::New, "its key was left to others");
 }
 
 #[test]

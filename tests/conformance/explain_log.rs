@@ -1,12 +1,9 @@
 //! A server that logs the plan of each statement: the indexes used, the blocks read, and the rows read in vain.
 
 use crate::{database::TestDatabaseServer, fixture::Backend};
-use posthaste::{
-    domain::ports::CommitListener,
-    store::{
-        CommitWatch, Store,
-        postgres::{DatabaseAddress, PostgresStore, QueueLimits},
-    },
+use posthaste::store::{
+    CommitObservers, CommitWatch, Store,
+    postgres::{self, DatabaseAddress, QueueLimits},
 };
 use serde_json::{Deserializer, Value};
 use std::{
@@ -39,11 +36,11 @@ impl CommitWatch for SlowWatch {
 pub(crate) struct ExplainServer(Arc<TestDatabaseServer>);
 
 impl Backend for ExplainServer {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&self.0.address("postgres")).unwrap();
-        let watch = Arc::new(SlowWatch::default());
-        Arc::new(PostgresStore::open(&address, handover, watch, limits, Duration::ZERO).unwrap())
+        let observers = CommitObservers { watch: Arc::new(SlowWatch::default()), ..observers };
+        postgres::open(&address, observers, limits, Duration::ZERO).unwrap()
     }
 }
 
@@ -177,7 +174,7 @@ impl OperationPlans {
     }
 }
 
-/// The plans of the operations on a stage, in order.
+/// The plans of the operations on a fixture, in order.
 pub(crate) struct PlanLog<'a> {
     pub(crate) server: &'a ExplainServer,
     written: u64,

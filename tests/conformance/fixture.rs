@@ -1,4 +1,4 @@
-//! The stage of every case: an empty store with an app and an endpoint, and shorthands for common steps.
+//! The fixture of every case: an empty store with an app and an endpoint, and shorthands for common steps.
 
 use crate::recorder::{PermitCounter, RecordingListener};
 use bytes::Bytes;
@@ -11,12 +11,12 @@ use posthaste::{
         event::{BodyCache, DedupKey, DedupSpace, Event, Fingerprint},
         id::{AppId, DeliveryId, EndpointId, EventId, IdSource},
         outcome::{Attempt, Outcome, OutcomeClass},
-        ports::{CommitListener, LeasedDelivery},
+        ports::LeasedDelivery,
         time::Timestamp,
         verdict::{DeadReason, DueAction, Verdict},
     },
     store::{
-        Store,
+        CommitObservers, Store,
         deliveries::{
             Accepted, ActionResult, DeliveryAction, DeliveryResult, LeaseRequest, LeaseResult, NewDelivery,
             NewEvent,
@@ -35,11 +35,11 @@ pub(crate) fn after(seconds: u64) -> Timestamp {
 /// A kind of store, with its own location for the data.
 pub(crate) trait Backend {
     /// Opens or creates the store at that location. `events_max` and `bytes_max` limit the events that wait to be accepted.
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store>;
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store;
 }
 
 pub(crate) struct Fixture {
-    store: Option<Arc<dyn Store>>,
+    store: Option<Store>,
     backend: Box<dyn Backend>,
     pub(crate) recorder: Arc<RecordingListener>,
     pub(crate) permits: Arc<PermitCounter>,
@@ -52,36 +52,38 @@ pub(crate) struct Fixture {
 pub(crate) fn perform<F: Future<Output = ()>>(make: fn() -> Box<dyn Backend>, case: fn(Fixture) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let stage = Fixture::new(make()).await;
-        tokio::time::timeout(Duration::from_mins(1), case(stage)).await.expect("a store that never answers");
+        let fixture = Fixture::new(make()).await;
+        tokio::time::timeout(Duration::from_mins(1), case(fixture))
+            .await
+            .expect("a store that never answers");
     });
 }
 
 impl Fixture {
     pub(crate) async fn new(backend: Box<dyn Backend>) -> Self {
         let recorder = Arc::new(RecordingListener::default());
-        let store = backend.open(recorder.clone(), 10_000, 64 << 20);
+        let store = backend.open(recorder.observers(), 10_000, 64 << 20);
         let ids = IdSource::new(0, 0);
         let (app, endpoint) = (AppId::from_i64(0), EndpointId::from_i64(0));
-        let hands = Arc::default();
-        let mut stage = Self { store: Some(store), backend, recorder, permits: hands, ids, app, endpoint };
-        stage.store().join(NOW).await.unwrap();
-        stage.app = stage.new_app().await;
-        stage.endpoint = stage.new_endpoint(stage.app).await;
-        stage
+        let permits = Arc::default();
+        let mut fixture = Self { store: Some(store), backend, recorder, permits, ids, app, endpoint };
+        fixture.store().join(NOW).await.unwrap();
+        fixture.app = fixture.new_app().await;
+        fixture.endpoint = fixture.new_endpoint(fixture.app).await;
+        fixture
     }
 
     /// Opens a second process on the same location, where that is possible.
-    pub(crate) fn open_beside(&self, recorder: Arc<RecordingListener>) -> Arc<dyn Store> {
-        self.backend.open(recorder, 10_000, 64 << 20)
+    pub(crate) fn open_beside(&self, recorder: Arc<RecordingListener>) -> Store {
+        self.backend.open(recorder.observers(), 10_000, 64 << 20)
     }
 
-    pub(crate) fn store(&self) -> &dyn Store {
-        &**self.store.as_ref().expect("open between cases")
+    pub(crate) fn store(&self) -> &Store {
+        self.store.as_ref().expect("open between cases")
     }
 
-    /// Returns the store for use beyond a borrow of the stage.
-    pub(crate) fn shared_store(&self) -> Arc<dyn Store> {
+    /// Returns the store for use beyond a borrow of the fixture.
+    pub(crate) fn shared_store(&self) -> Store {
         self.store.clone().expect("open between cases")
     }
 
@@ -89,7 +91,7 @@ impl Fixture {
     pub(crate) fn reopen_with(&mut self, events_max: usize, bytes_max: usize) {
         drop(self.recorder.take_leased());
         self.store = None;
-        self.store = Some(self.backend.open(self.recorder.clone(), events_max, bytes_max));
+        self.store = Some(self.backend.open(self.recorder.observers(), events_max, bytes_max));
     }
 
     pub(crate) fn reopen(&mut self) {
@@ -162,23 +164,23 @@ impl Fixture {
         id
     }
 
-    /// Makes an event of the stage's app with one delivery to each of these endpoints, due now.
+    /// Makes an event of the fixture's app with one delivery to each of these endpoints, due now.
     pub(crate) fn draft(&mut self, endpoints: &[EndpointId]) -> NewEvent {
         let first = self.ids.next_range(NOW, endpoints.len() as u32 + 1);
         draft(self.app, endpoints, first)
     }
 
-    /// Makes a draft to the stage's endpoint.
+    /// Makes a draft to the fixture's endpoint.
     pub(crate) fn one_event(&mut self) -> NewEvent {
         self.draft(&[self.endpoint])
     }
 
-    /// Makes a draft to the stage's endpoint whose delivery has a permit and starts in flight.
+    /// Makes a draft to the fixture's endpoint whose delivery has a permit and starts in flight.
     pub(crate) fn one_with_permit(&mut self) -> NewEvent {
         let mut new = self.one_event();
-        for birth in &mut new.deliveries {
-            birth.delivery.start_in_flight();
-            birth.permit = Some(self.permits.take());
+        for new_delivery in &mut new.deliveries {
+            new_delivery.delivery.start_in_flight();
+            new_delivery.permit = Some(self.permits.take());
         }
         new
     }
@@ -201,13 +203,13 @@ impl Fixture {
         delivery
     }
 
-    /// Makes a waiting delivery of the stage's endpoint.
+    /// Makes a waiting delivery of the fixture's endpoint.
     pub(crate) async fn waiting(&mut self) -> DeliveryId {
         let new = self.one_event();
         self.publish(new).await
     }
 
-    /// Makes a delivery of the stage's endpoint that was just leased to the engine.
+    /// Makes a delivery of the fixture's endpoint that was just leased to the engine.
     pub(crate) async fn leased(&mut self) -> LeasedDelivery {
         let new = self.one_with_permit();
         self.publish(new).await;
@@ -215,62 +217,62 @@ impl Fixture {
     }
 
     pub(crate) fn only_leased(&self) -> LeasedDelivery {
-        let mut carried = self.recorder.take_leased();
-        assert_eq!(carried.len(), 1, "handed over");
-        carried.remove(0)
+        let mut leased = self.recorder.take_leased();
+        assert_eq!(leased.len(), 1, "handed over");
+        leased.remove(0)
     }
 
     /// Refills the queue with due deliveries, with this many permits.
-    pub(crate) async fn refill(&self, endpoint: EndpointId, hands: usize, now: Timestamp) -> LeaseResult {
-        let want = self.refill_request(endpoint, hands);
-        let mut refilled = self.store().lease_due(vec![want], now).await.unwrap();
+    pub(crate) async fn refill(&self, endpoint: EndpointId, permits: usize, now: Timestamp) -> LeaseResult {
+        let request = self.refill_request(endpoint, permits);
+        let mut refilled = self.store().lease_due(vec![request], now).await.unwrap();
         self.wait_until_idle().await;
         assert_eq!(refilled.len(), 1);
         refilled.remove(0)
     }
 
-    pub(crate) fn refill_request(&self, endpoint: EndpointId, hands: usize) -> LeaseRequest {
-        let hands = (0..hands).map(|_| self.permits.take()).collect();
-        let (backlog_until, fresh, by_hand, bytes_max, contract) = (None, vec![], vec![], usize::MAX, None);
+    pub(crate) fn refill_request(&self, endpoint: EndpointId, permits: usize) -> LeaseRequest {
+        let permits = (0..permits).map(|_| self.permits.take()).collect();
+        let (backlog_until, fresh, manual, bytes_max, contract) = (None, vec![], vec![], usize::MAX, None);
         LeaseRequest {
             endpoint,
-            permits: hands,
+            permits,
             is_probe: false,
             backlog_until,
             fresh_permits: fresh,
-            manual_permits: by_hand,
+            manual_permits: manual,
             bytes_max,
             contract,
         }
     }
 
-    /// Leases this delivery, which waits in the stage's queue.
+    /// Leases this delivery, which waits in the fixture's queue.
     pub(crate) async fn lease(&self, delivery: DeliveryId, now: Timestamp) -> LeasedDelivery {
         self.refill(self.endpoint, 100, now).await;
         let mut all = self.recorder.take_leased();
-        let place = all.iter().position(|carried| carried.delivery.id == delivery);
-        all.swap_remove(place.expect("carried"))
+        let index = all.iter().position(|leased| leased.delivery.id == delivery);
+        all.swap_remove(index.expect("carried"))
     }
 
-    pub(crate) async fn record(&self, carried: LeasedDelivery, verdict: Verdict, attempts: Vec<Attempt>) {
-        self.record_under(carried, verdict, attempts, None).await;
+    pub(crate) async fn record(&self, leased: LeasedDelivery, verdict: Verdict, attempts: Vec<Attempt>) {
+        self.record_under(leased, verdict, attempts, None).await;
     }
 
     /// Records a result under a contract that sets the notices.
     pub(crate) async fn record_under(
         &self,
-        carried: LeasedDelivery,
+        leased: LeasedDelivery,
         verdict: Verdict,
         attempts: Vec<Attempt>,
         contract: Option<Arc<Contract>>,
     ) {
-        let (switch_off, sighting, ended_at) = (None, None, after(1));
+        let (disable, health_sample, ended_at) = (None, None, after(1));
         self.store().record_result(DeliveryResult {
-            leased: carried,
+            leased,
             attempts,
             verdict,
-            disable: switch_off,
-            health_sample: sighting,
+            disable,
+            health_sample,
             ended_at,
             contract,
         });
@@ -278,12 +280,12 @@ impl Fixture {
     }
 
     pub(crate) async fn request(&self, delivery: DeliveryId, ask: DeliveryAction) -> ActionResult {
-        let asked = self.store().act(self.app, delivery, ask, NOW, None).await.unwrap();
+        let result = self.store().act(self.app, delivery, ask, NOW, None).await.unwrap();
         self.wait_until_idle().await;
-        asked
+        result
     }
 
-    /// Makes a delivery of the stage's endpoint in this state, and clears the recorded calls about it.
+    /// Makes a delivery of the fixture's endpoint in this state, and clears the recorded calls about it.
     pub(crate) async fn one_in(&mut self, state: DeliveryState) -> DeliveryId {
         let retry = Verdict::Retry { due: after(60), then: DueAction::Attempt };
         let id = match state {
@@ -320,9 +322,9 @@ impl Fixture {
     }
 
     pub(crate) async fn concluded(&mut self, verdict: Verdict, attempt: Attempt) -> DeliveryId {
-        let carried = self.leased().await;
-        let id = carried.delivery.id;
-        self.record(carried, verdict, vec![attempt]).await;
+        let leased = self.leased().await;
+        let id = leased.delivery.id;
+        self.record(leased, verdict, vec![attempt]).await;
         id
     }
 
@@ -375,11 +377,11 @@ pub(crate) fn retry_at(due: Timestamp) -> Verdict {
 /// Makes an event with this id and one delivery, due now, to each of these endpoints.
 pub(crate) fn draft(app: AppId, endpoints: &[EndpointId], first: i64) -> NewEvent {
     let event = EventId::from_i64(first);
-    let birth = |(id, endpoint): (i64, &EndpointId)| NewDelivery {
+    let new_delivery = |(id, endpoint): (i64, &EndpointId)| NewDelivery {
         delivery: Delivery::new(DeliveryId::from_i64(id), app, event, *endpoint, NOW, None),
         permit: None,
     };
-    let births = (first + 1..).zip(endpoints).map(birth).collect();
+    let new_deliveries = (first + 1..).zip(endpoints).map(new_delivery).collect();
     let event = Event {
         id: event,
         app,
@@ -393,5 +395,10 @@ pub(crate) fn draft(app: AppId, endpoints: &[EndpointId], first: i64) -> NewEven
         has_no_subscribers: endpoints.is_empty(),
         body_cache: BodyCache::default(),
     };
-    NewEvent { event: Arc::new(event), deliveries: births, dedup: vec![], fingerprint: Fingerprint([0; 16]) }
+    NewEvent {
+        event: Arc::new(event),
+        deliveries: new_deliveries,
+        dedup: vec![],
+        fingerprint: Fingerprint([0; 16]),
+    }
 }

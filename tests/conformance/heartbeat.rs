@@ -6,7 +6,7 @@ use crate::{
     sqlite::block_on,
     two_nodes::{Node, TwoNodes, play, wait_until},
 };
-use posthaste::store::{ClusterStore, cluster::Heartbeat};
+use posthaste::store::cluster::Heartbeat;
 use std::{
     io::{Read, Write},
     os::unix::net::UnixStream,
@@ -39,8 +39,8 @@ fn heartbeats_wait_neither_for_each_other_nor_for_other_statements() {
     wire.delay(round_trip);
     let begun = Instant::now();
     let (looked, beats) = (store.nodes(), [(); 4].map(|()| store.heartbeat(Heartbeat::default())));
-    for beat in beats {
-        block_on(beat).unwrap().expect("it lives");
+    for heartbeat in beats {
+        block_on(heartbeat).unwrap().expect("it lives");
     }
     block_on(looked).unwrap();
     let took = begun.elapsed();
@@ -88,7 +88,7 @@ impl Raw {
 /// Simulates a process that is stopped during a long answer: the server waits for it to read on, and the timeout for idle
 /// transactions does not apply.
 async fn a_client_frozen_in_a_batch_does_not_prevent_a_takeover(mut pair: TwoNodes) {
-    let id = pair.other.accept_leased(pair.stage.one_with_permit()).await.delivery.id;
+    let id = pair.other.accept_leased(pair.fixture.one_with_permit()).await.delivery.id;
     let mut frozen = Raw::connect(pair.shared.the_database());
     frozen.ask(&format!(
         "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '1s';
@@ -105,13 +105,13 @@ async fn a_client_frozen_in_a_batch_does_not_prevent_a_takeover(mut pair: TwoNod
     assert_eq!(pair.take_over().await, Some(1));
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(6), "{took:?}");
-    assert!(pair.stage.delivery(id).await.state.is_waiting());
+    assert!(pair.fixture.delivery(id).await.state.is_waiting());
     assert_eq!(pair.shared.run(sending), "0");
 }
 
 /// Simulates a standby that was promoted before it had received everything. A heartbeat notices it, without a write.
 async fn a_database_that_lost_commits_is_noticed_by_the_next_heartbeat(mut pair: TwoNodes) {
-    drop(pair.other.accept_leased(pair.stage.one_with_permit()).await);
+    drop(pair.other.accept_leased(pair.fixture.one_with_permit()).await);
     pair.other.store.heartbeat(Heartbeat::default()).await.unwrap().expect("it lives");
     assert!(pair.other.store.can_record());
     let epoch = pair.other.epoch;
@@ -126,9 +126,9 @@ async fn a_database_that_lost_commits_is_noticed_by_the_next_heartbeat(mut pair:
 
 /// A copied machine takes itself for the same one and finds no such process.
 async fn a_node_with_heartbeats_is_alive_although_its_process_is_not_found(mut pair: TwoNodes) {
-    let id = pair.other.accept_leased(pair.stage.one_with_permit()).await.delivery.id;
+    let id = pair.other.accept_leased(pair.fixture.one_with_permit()).await.delivery.id;
     pair.set("pid = 2147483646", pair.other.epoch);
-    let joining = Node::beside(&pair.stage);
+    let joining = Node::beside(&pair.fixture);
     let living = async {
         loop {
             pair.other.view().await;
@@ -139,11 +139,11 @@ async fn a_node_with_heartbeats_is_alive_although_its_process_is_not_found(mut p
         third = joining => third,
         () = living => unreachable!("it lives for ever"),
     };
-    assert!(!pair.stage.delivery(id).await.state.is_waiting(), "it is still carried");
+    assert!(!pair.fixture.delivery(id).await.state.is_waiting(), "it is still carried");
     // Without heartbeats the node counts as dead, long before its lease ends.
     let begun = Instant::now();
     third.store.join(NOW).await.unwrap();
-    assert!(pair.stage.delivery(id).await.state.is_waiting());
+    assert!(pair.fixture.delivery(id).await.state.is_waiting());
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     assert_eq!(pair.other.store.heartbeat(Heartbeat::default()).await.unwrap(), None);
 }

@@ -14,11 +14,11 @@ use posthaste::{
 };
 use std::sync::Arc;
 
-/// Makes a waiting delivery of the stage's endpoint, due at this time.
-async fn due_at(stage: &mut Fixture, due: Timestamp) -> DeliveryId {
-    let mut new = stage.one_event();
+/// Makes a waiting delivery of the fixture's endpoint, due at this time.
+async fn due_at(fixture: &mut Fixture, due: Timestamp) -> DeliveryId {
+    let mut new = fixture.one_event();
     new.deliveries[0].delivery.due = Some(due);
-    stage.publish(new).await
+    fixture.publish(new).await
 }
 
 fn with_bytes(mut new: NewEvent, bytes: usize) -> NewEvent {
@@ -26,156 +26,158 @@ fn with_bytes(mut new: NewEvent, bytes: usize) -> NewEvent {
     new
 }
 
-fn carried_ids(stage: &Fixture) -> Vec<DeliveryId> {
-    stage.recorder.take_leased().iter().map(|carried| carried.delivery.id).collect()
+fn carried_ids(fixture: &Fixture) -> Vec<DeliveryId> {
+    fixture.recorder.take_leased().iter().map(|leased| leased.delivery.id).collect()
 }
 
-pub(crate) async fn the_oldest_are_leased_first_and_no_more_than_permits(mut stage: Fixture) {
-    let late = due_at(&mut stage, after(3)).await;
-    let early = due_at(&mut stage, after(1)).await;
-    let same_but_newer = due_at(&mut stage, after(1)).await;
-    let refilled = stage.refill(stage.endpoint, 2, after(10)).await;
-    assert_eq!(carried_ids(&stage), [early, same_but_newer]);
+pub(crate) async fn the_oldest_are_leased_first_and_no_more_than_permits(mut fixture: Fixture) {
+    let late = due_at(&mut fixture, after(3)).await;
+    let early = due_at(&mut fixture, after(1)).await;
+    let same_but_newer = due_at(&mut fixture, after(1)).await;
+    let refilled = fixture.refill(fixture.endpoint, 2, after(10)).await;
+    assert_eq!(carried_ids(&fixture), [early, same_but_newer]);
     assert_eq!(refilled.next_due, Some(after(3)), "the rest waits on, overdue");
-    let refilled = stage.refill(stage.endpoint, 2, after(10)).await;
-    assert_eq!(carried_ids(&stage), [late]);
+    let refilled = fixture.refill(fixture.endpoint, 2, after(10)).await;
+    assert_eq!(carried_ids(&fixture), [late]);
     assert_eq!(refilled.next_due, None);
 }
 
-pub(crate) async fn a_leased_delivery_is_in_flight_with_its_event_and_leased_once(mut stage: Fixture) {
-    let new = with_bytes(stage.one_event(), 100_000);
+pub(crate) async fn a_leased_delivery_is_in_flight_with_its_event_and_leased_once(mut fixture: Fixture) {
+    let new = with_bytes(fixture.one_event(), 100_000);
     let event = new.event.clone();
-    let id = stage.publish(new).await;
-    stage.refill(stage.endpoint, 3, NOW).await;
-    let carried = stage.only_leased();
-    assert_eq!(carried.event, event);
-    assert_eq!((carried.delivery.state, carried.delivery.due), (DeliveryState::InFlight, None));
-    assert_eq!(stage.delivery(id).await, carried.delivery);
-    assert_eq!(stage.permits.taken(), 1, "unused permits were released");
-    stage.refill(stage.endpoint, 3, after(100)).await;
-    assert!(stage.recorder.take_leased().is_empty());
+    let id = fixture.publish(new).await;
+    fixture.refill(fixture.endpoint, 3, NOW).await;
+    let leased = fixture.only_leased();
+    assert_eq!(leased.event, event);
+    assert_eq!((leased.delivery.state, leased.delivery.due), (DeliveryState::InFlight, None));
+    assert_eq!(fixture.delivery(id).await, leased.delivery);
+    assert_eq!(fixture.permits.taken(), 1, "unused permits were released");
+    fixture.refill(fixture.endpoint, 3, after(100)).await;
+    assert!(fixture.recorder.take_leased().is_empty());
 }
 
-pub(crate) async fn no_delivery_is_leased_before_it_is_due(mut stage: Fixture) {
-    let id = due_at(&mut stage, after(10)).await;
-    let refilled = stage.refill(stage.endpoint, 5, after(9)).await;
-    assert!(stage.recorder.take_leased().is_empty());
-    assert_eq!((refilled.endpoint, refilled.next_due), (stage.endpoint, Some(after(10))));
-    assert_eq!(stage.delivery(id).await.state, DeliveryState::Pending);
-    assert_eq!(stage.permits.taken(), 0);
-    stage.refill(stage.endpoint, 5, after(10)).await;
-    assert_eq!(carried_ids(&stage), [id]);
+pub(crate) async fn no_delivery_is_leased_before_it_is_due(mut fixture: Fixture) {
+    let id = due_at(&mut fixture, after(10)).await;
+    let refilled = fixture.refill(fixture.endpoint, 5, after(9)).await;
+    assert!(fixture.recorder.take_leased().is_empty());
+    assert_eq!((refilled.endpoint, refilled.next_due), (fixture.endpoint, Some(after(10))));
+    assert_eq!(fixture.delivery(id).await.state, DeliveryState::Pending);
+    assert_eq!(fixture.permits.taken(), 0);
+    fixture.refill(fixture.endpoint, 5, after(10)).await;
+    assert_eq!(carried_ids(&fixture), [id]);
 }
 
-pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut stage: Fixture) {
-    let (other, third) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
-    let new = stage.draft(&[stage.endpoint, other, third]);
-    let ids: Vec<_> = new.deliveries.iter().map(|birth| birth.delivery.id).collect();
-    stage.publish(new).await;
-    let wants = vec![stage.refill_request(third, 2), stage.refill_request(stage.endpoint, 2)];
-    let refilled = stage.store().lease_due(wants, NOW).await.unwrap();
-    stage.wait_until_idle().await;
-    assert_eq!(refilled.iter().map(|lane| lane.endpoint).collect::<Vec<_>>(), [third, stage.endpoint]);
-    assert_eq!(carried_ids(&stage), [ids[2], ids[0]]);
-    assert_eq!(stage.delivery(ids[1]).await.state, DeliveryState::Pending);
+pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut fixture: Fixture) {
+    let (other, third) = (fixture.new_endpoint(fixture.app).await, fixture.new_endpoint(fixture.app).await);
+    let new = fixture.draft(&[fixture.endpoint, other, third]);
+    let ids: Vec<_> = new.deliveries.iter().map(|new_delivery| new_delivery.delivery.id).collect();
+    fixture.publish(new).await;
+    let requests = vec![fixture.refill_request(third, 2), fixture.refill_request(fixture.endpoint, 2)];
+    let refilled = fixture.store().lease_due(requests, NOW).await.unwrap();
+    fixture.wait_until_idle().await;
+    assert_eq!(refilled.iter().map(|queue| queue.endpoint).collect::<Vec<_>>(), [third, fixture.endpoint]);
+    assert_eq!(carried_ids(&fixture), [ids[2], ids[0]]);
+    assert_eq!(fixture.delivery(ids[1]).await.state, DeliveryState::Pending);
 }
 
-pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_is_always_leased(mut stage: Fixture) {
+pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_is_always_leased(mut fixture: Fixture) {
     let mut ids = vec![];
     for bytes in [1000, 400, 700, 10] {
-        let new = with_bytes(stage.one_event(), bytes);
-        ids.push(stage.publish(new).await);
+        let new = with_bytes(fixture.one_event(), bytes);
+        ids.push(fixture.publish(new).await);
     }
-    let want =
-        |stage: &Fixture, bytes_max| LeaseRequest { bytes_max, ..stage.refill_request(stage.endpoint, 10) };
-    let small = want(&stage, 100);
-    stage.store().lease_due(vec![small], NOW).await.unwrap();
-    stage.wait_until_idle().await;
-    assert_eq!(carried_ids(&stage), ids[..1], "alone, whatever its size");
-    let enough_for_one = want(&stage, 1000);
-    let refilled = stage.store().lease_due(vec![enough_for_one], NOW).await.unwrap();
-    stage.wait_until_idle().await;
-    assert_eq!(carried_ids(&stage), ids[1..2], "two would be too much");
+    let lease_request = |fixture: &Fixture, bytes_max| LeaseRequest {
+        bytes_max,
+        ..fixture.refill_request(fixture.endpoint, 10)
+    };
+    let small = lease_request(&fixture, 100);
+    fixture.store().lease_due(vec![small], NOW).await.unwrap();
+    fixture.wait_until_idle().await;
+    assert_eq!(carried_ids(&fixture), ids[..1], "alone, whatever its size");
+    let enough_for_one = lease_request(&fixture, 1000);
+    let refilled = fixture.store().lease_due(vec![enough_for_one], NOW).await.unwrap();
+    fixture.wait_until_idle().await;
+    assert_eq!(carried_ids(&fixture), ids[1..2], "two would be too much");
     assert_eq!(refilled[0].next_due, Some(NOW));
 }
 
 /// A body larger than its share of the space is read separately from its delivery.
-pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Fixture) {
+pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut fixture: Fixture) {
     let mut published = vec![];
     for bytes in [10, 50_000, 0, 9_000, 20, 120_000, 30] {
-        let new = with_bytes(stage.one_event(), bytes);
+        let new = with_bytes(fixture.one_event(), bytes);
         published.push((new.deliveries[0].delivery.id, bytes));
-        stage.publish(new).await;
+        fixture.publish(new).await;
     }
-    let want = LeaseRequest { bytes_max: 60_000, ..stage.refill_request(stage.endpoint, 10) };
-    stage.store().lease_due(vec![want], NOW).await.unwrap();
-    stage.wait_until_idle().await;
-    let carried = |stage: &Fixture| {
-        let carried = stage.recorder.take_leased();
-        carried.iter().map(|one| (one.delivery.id, one.event.data.len())).collect::<Vec<_>>()
+    let lease_request = LeaseRequest { bytes_max: 60_000, ..fixture.refill_request(fixture.endpoint, 10) };
+    fixture.store().lease_due(vec![lease_request], NOW).await.unwrap();
+    fixture.wait_until_idle().await;
+    let leased = |fixture: &Fixture| {
+        let leased = fixture.recorder.take_leased();
+        leased.iter().map(|one| (one.delivery.id, one.event.data.len())).collect::<Vec<_>>()
     };
-    assert_eq!(carried(&stage), published[..5]);
-    let want = LeaseRequest { bytes_max: 0, ..stage.refill_request(stage.endpoint, 10) };
-    stage.store().lease_due(vec![want], NOW).await.unwrap();
-    stage.wait_until_idle().await;
-    assert_eq!(carried(&stage), published[5..6], "alone, whatever its size");
-    stage.refill(stage.endpoint, 10, NOW).await;
-    assert_eq!(carried(&stage), published[6..]);
+    assert_eq!(leased(&fixture), published[..5]);
+    let lease_request = LeaseRequest { bytes_max: 0, ..fixture.refill_request(fixture.endpoint, 10) };
+    fixture.store().lease_due(vec![lease_request], NOW).await.unwrap();
+    fixture.wait_until_idle().await;
+    assert_eq!(leased(&fixture), published[5..6], "alone, whatever its size");
+    fixture.refill(fixture.endpoint, 10, NOW).await;
+    assert_eq!(leased(&fixture), published[6..]);
 }
 
-pub(crate) async fn an_empty_queue_releases_every_permit(stage: Fixture) {
-    let refilled = stage.refill(stage.endpoint, 7, after(1000)).await;
-    assert_eq!((refilled.next_due, stage.permits.taken()), (None, 0));
+pub(crate) async fn an_empty_queue_releases_every_permit(fixture: Fixture) {
+    let refilled = fixture.refill(fixture.endpoint, 7, after(1000)).await;
+    assert_eq!((refilled.next_due, fixture.permits.taken()), (None, 0));
 }
 
-pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut stage: Fixture) {
+pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut fixture: Fixture) {
     for (then, ended) in [
         (DueAction::Exhaust, (DeliveryState::Dead, Some(EndReason::Exhausted))),
         (DueAction::Expire, (DeliveryState::Expired, Some(EndReason::GaveUp))),
     ] {
         let last = Verdict::Retry { due: after(60), then };
-        let id = stage.concluded(last, attempt(OutcomeClass::Http, 500)).await;
-        stage.refill(stage.endpoint, 1, after(59)).await;
-        assert_eq!(stage.delivery(id).await.state, DeliveryState::Retrying, "not before its time");
-        stage.refill(stage.endpoint, 1, after(61)).await;
-        assert!(stage.recorder.take_leased().is_empty());
-        assert_eq!(stage.ended(id).await, ended);
-        assert_eq!(stage.delivery(id).await.finished_at, Some(after(61)));
-        assert_eq!(stage.history(id).await.len(), 1, "no attempt was made");
+        let id = fixture.concluded(last, attempt(OutcomeClass::Http, 500)).await;
+        fixture.refill(fixture.endpoint, 1, after(59)).await;
+        assert_eq!(fixture.delivery(id).await.state, DeliveryState::Retrying, "not before its time");
+        fixture.refill(fixture.endpoint, 1, after(61)).await;
+        assert!(fixture.recorder.take_leased().is_empty());
+        assert_eq!(fixture.ended(id).await, ended);
+        assert_eq!(fixture.delivery(id).await.finished_at, Some(after(61)));
+        assert_eq!(fixture.history(id).await.len(), 1, "no attempt was made");
     }
-    assert_eq!(stage.permits.taken(), 0);
+    assert_eq!(fixture.permits.taken(), 0);
 }
 
-pub(crate) async fn a_delivery_past_its_deadline_expires_when_it_is_due(mut stage: Fixture) {
-    let mut new = stage.one_event();
+pub(crate) async fn a_delivery_past_its_deadline_expires_when_it_is_due(mut fixture: Fixture) {
+    let mut new = fixture.one_event();
     new.deliveries[0].delivery.give_up_at = Some(after(30));
-    let id = stage.publish(new).await;
-    let young = stage.waiting().await;
-    stage.refill(stage.endpoint, 5, after(30)).await;
-    assert_eq!(carried_ids(&stage), [young]);
-    assert_eq!(stage.ended(id).await, (DeliveryState::Expired, Some(EndReason::GaveUp)));
+    let id = fixture.publish(new).await;
+    let young = fixture.waiting().await;
+    fixture.refill(fixture.endpoint, 5, after(30)).await;
+    assert_eq!(carried_ids(&fixture), [young]);
+    assert_eq!(fixture.ended(id).await, (DeliveryState::Expired, Some(EndReason::GaveUp)));
 }
 
 /// More expired deliveries than one refill ends: those of a long idle queue do not take a commit each.
-pub(crate) async fn many_expired_deliveries_end_in_one_refill_with_a_single_permit(mut stage: Fixture) {
+pub(crate) async fn many_expired_deliveries_end_in_one_refill_with_a_single_permit(mut fixture: Fixture) {
     for _ in 0..1005 {
-        let mut new = stage.one_event();
+        let mut new = fixture.one_event();
         new.deliveries[0].delivery.give_up_at = Some(after(5));
-        stage.publish(new).await;
+        fixture.publish(new).await;
     }
-    let young = due_at(&mut stage, after(1)).await;
-    let refilled = stage.refill(stage.endpoint, 1, after(10)).await;
-    assert!(refilled.has_no_oldest && carried_ids(&stage).is_empty(), "a refill has an end");
+    let young = due_at(&mut fixture, after(1)).await;
+    let refilled = fixture.refill(fixture.endpoint, 1, after(10)).await;
+    assert!(refilled.has_no_oldest && carried_ids(&fixture).is_empty(), "a refill has an end");
     assert!(refilled.next_due.is_some_and(|due| due <= after(10)), "and comes back");
-    stage.refill(stage.endpoint, 1, after(10)).await;
-    assert_eq!(carried_ids(&stage), [young]);
+    fixture.refill(fixture.endpoint, 1, after(10)).await;
+    assert_eq!(carried_ids(&fixture), [young]);
 }
 
-pub(crate) async fn a_retry_keeps_its_retry_index_and_its_count(mut stage: Fixture) {
-    let id = stage.concluded(retry_at(after(60)), attempt(OutcomeClass::Http, 500)).await;
-    stage.reopen();
-    stage.refill(stage.endpoint, 1, after(60)).await;
-    let delivery = stage.only_leased().delivery;
+pub(crate) async fn a_retry_keeps_its_retry_index_and_its_count(mut fixture: Fixture) {
+    let id = fixture.concluded(retry_at(after(60)), attempt(OutcomeClass::Http, 500)).await;
+    fixture.reopen();
+    fixture.refill(fixture.endpoint, 1, after(60)).await;
+    let delivery = fixture.only_leased().delivery;
     assert_eq!((delivery.id, delivery.state), (id, DeliveryState::InFlight));
     assert_eq!((delivery.retry_index, delivery.attempt_count, delivery.history_len), (1, 1, 1));
 }

@@ -1,6 +1,6 @@
 //! The conformance suite of all stores: the promises and refusals of the four store traits. A store joins with a line at the end.
 //!
-//! A case is a function of a `Stage`: an empty store with an app and an endpoint, and an engine double that only records its
+//! A case is a function of a `Fixture`: an empty store with an app and an endpoint, and an engine double that only records its
 //! calls. Tests of one backend alone are in that backend's file.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
@@ -8,13 +8,13 @@
 mod accept;
 mod apply_state;
 mod audit;
-mod browse;
 mod bulk;
 #[expect(dead_code, reason = "the tests of receivers use other parts of it")]
 #[path = "../harness/certificates.rs"]
 mod certificates;
 mod cluster;
 mod command_queue;
+mod config;
 #[expect(dead_code, reason = "the fault tests use other parts of it")]
 #[path = "../harness/database.rs"]
 mod database;
@@ -42,9 +42,9 @@ mod pooler;
 mod postgres;
 mod postgres_login;
 mod postgres_tls;
+mod queries;
 mod record;
 mod recorder;
-mod registry;
 mod release;
 mod replays;
 mod retention;
@@ -199,7 +199,7 @@ macro_rules! conformance {
                     a_result_is_accepted_by_a_full_queue,
                     a_closed_store_accepts_no_commands_and_writes_accepted_ones,
                 ]
-                registry: [
+                config: [
                     everything_reads_back_as_it_was_stored,
                     an_app_uid_is_unique,
                     an_app_changes_its_settings_and_keeps_its_uid,
@@ -215,7 +215,7 @@ macro_rules! conformance {
                     of_two_concurrent_event_type_changes_one_conflicts,
                     several_event_types_are_stored_together_or_not_at_all,
                 ]
-                browse: [
+                queries: [
                     an_event_is_found_by_the_producer_s_id_or_by_ours,
                     an_idempotency_key_does_not_find_an_event,
                     another_app_finds_nothing,
@@ -337,6 +337,11 @@ macro_rules! conformance {
                     what_is_held_and_what_waits_is_counted_as_it_is_now,
                 ]
                 live_updates: [
+                    a_new_event_and_its_deliveries_give_live_updates,
+                    a_recorded_result_gives_a_live_update_of_the_stored_state,
+                    an_action_gives_a_live_update_of_the_delivery,
+                    each_step_of_a_replay_gives_a_live_update,
+                    an_endpoint_that_a_result_disables_gives_one_live_update,
                     deliveries_that_end_while_waiting_give_a_live_update,
                     applying_a_state_gives_a_live_update_also_for_a_deleted_endpoint,
                     advanced_and_released_deliveries_give_a_live_update,

@@ -39,35 +39,35 @@ fn digest() -> Arc<Contract> {
     contract(DeadLetterNotice::Digest, NoticeChannel::Email)
 }
 
-/// Makes a delivery of the stage's endpoint that becomes dead under this contract.
-async fn die(stage: &mut Fixture, contract: impl Into<Option<Arc<Contract>>>) -> DeliveryId {
-    let carried = stage.leased().await;
-    let id = carried.delivery.id;
+/// Makes a delivery of the fixture's endpoint that becomes dead under this contract.
+async fn die(fixture: &mut Fixture, contract: impl Into<Option<Arc<Contract>>>) -> DeliveryId {
+    let leased = fixture.leased().await;
+    let id = leased.delivery.id;
     let failed = attempt(OutcomeClass::Http, 500);
-    stage.record_under(carried, dead(DeadReason::Exhausted), vec![failed], contract.into()).await;
+    fixture.record_under(leased, dead(DeadReason::Exhausted), vec![failed], contract.into()).await;
     id
 }
 
-async fn all(stage: &Fixture, filter: NoticeFilter) -> Vec<Notice> {
-    stage.store().notices(filter, None, 100).await.unwrap().rows
+async fn all(fixture: &Fixture, filter: NoticeFilter) -> Vec<Notice> {
+    fixture.store().notices(filter, None, 100).await.unwrap().rows
 }
 
-async fn of_app(stage: &Fixture) -> Vec<Notice> {
-    all(stage, NoticeFilter { app: Some(stage.app), ..NoticeFilter::default() }).await
+async fn of_app(fixture: &Fixture) -> Vec<Notice> {
+    all(fixture, NoticeFilter { app: Some(fixture.app), ..NoticeFilter::default() }).await
 }
 
-async fn take(stage: &Fixture, after: i64, resting: &[AppId], now: Timestamp) -> NoticeBatch {
-    let turn = MailCursor { after: AppId::from_i64(after), collecting: resting.to_vec() };
-    stage.store().next_mail(turn, now).await.unwrap()
+async fn take(fixture: &Fixture, after: i64, resting: &[AppId], now: Timestamp) -> NoticeBatch {
+    let cursor = MailCursor { after: AppId::from_i64(after), collecting: resting.to_vec() };
+    fixture.store().next_mail(cursor, now).await.unwrap()
 }
 
-async fn end(stage: &Fixture, mail: &[Notice], end: MailOutcome) {
-    stage.store().finish_mail(mail[0].app, mail[0].id, end, after(9)).await.unwrap();
+async fn end(fixture: &Fixture, mail: &[Notice], end: MailOutcome) {
+    fixture.store().finish_mail(mail[0].app, mail[0].id, end, after(9)).await.unwrap();
 }
 
 /// Makes a notice about a replay, of a kind that shares mails.
-async fn mail_sharing_notice(stage: &mut Fixture, app: AppId) {
-    let id = stage.next_id();
+async fn mail_sharing_notice(fixture: &mut Fixture, app: AppId) {
+    let id = fixture.next_id();
     let selection = ReplaySelection::Deliveries(ReplayFilter {
         endpoint: None,
         event_type: None,
@@ -91,7 +91,7 @@ async fn mail_sharing_notice(stage: &mut Fixture, app: AppId) {
         changed_at: NOW,
         running_time: Duration::ZERO,
     };
-    stage.store().start_replay(replay.clone(), None).await.unwrap();
+    fixture.store().start_replay(replay.clone(), None).await.unwrap();
     let page = ReplayPage {
         replay: replay.id,
         after_id: -1,
@@ -100,94 +100,94 @@ async fn mail_sharing_notice(stage: &mut Fixture, app: AppId) {
         is_last: true,
         notify_channel: NoticeChannel::Email,
     };
-    stage.store().advance_replay(page, after(5)).await.unwrap();
-    stage.wait_until_idle().await;
+    fixture.store().advance_replay(page, after(5)).await.unwrap();
+    fixture.wait_until_idle().await;
 }
 
-pub(crate) async fn a_dead_delivery_has_one_notice_with_its_details(mut stage: Fixture) {
-    stage.recorder.take_notices_wait();
-    let id = die(&mut stage, each()).await;
-    assert_eq!(stage.recorder.take_notices_wait(), 1, "the sender is notified");
-    let [notice] = &of_app(&stage).await[..] else { panic!("one notice") };
+pub(crate) async fn a_dead_delivery_has_one_notice_with_its_details(mut fixture: Fixture) {
+    fixture.recorder.take_notices_wait();
+    let id = die(&mut fixture, each()).await;
+    assert_eq!(fixture.recorder.take_notices_wait(), 1, "the sender is notified");
+    let [notice] = &of_app(&fixture).await[..] else { panic!("one notice") };
     assert_eq!((notice.kind, notice.count, notice.mail), (NoticeKind::DeliveryDead, 1, MailState::Waiting));
-    assert_eq!((notice.endpoint, notice.delivery), (Some(stage.endpoint), Some(id)));
+    assert_eq!((notice.endpoint, notice.delivery), (Some(fixture.endpoint), Some(id)));
     assert_eq!((notice.at, notice.details.since), (after(1), Some(NOW)));
     assert_eq!(notice.details.reason.as_deref(), Some("exhausted"));
     assert!(
         notice.details.text.contains("payment.paid") && notice.details.text.contains("one attempt failed")
     );
     assert_eq!(notice.event.as_ref().unwrap().event_type, "payment.paid");
-    assert_eq!(stage.store().notice(stage.app, notice.id).await.unwrap().as_ref(), Some(notice));
-    stage.waiting().await;
-    assert_eq!(stage.recorder.take_notices_wait(), 0, "no ring without a notice");
+    assert_eq!(fixture.store().notice(fixture.app, notice.id).await.unwrap().as_ref(), Some(notice));
+    fixture.waiting().await;
+    assert_eq!(fixture.recorder.take_notices_wait(), 0, "no ring without a notice");
 }
 
-pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut stage: Fixture) {
-    for (then, told) in [(DueAction::Exhaust, 1), (DueAction::Expire, 0)] {
+pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut fixture: Fixture) {
+    for (then, expected) in [(DueAction::Exhaust, 1), (DueAction::Expire, 0)] {
         let last = Verdict::Retry { due: after(60), then };
         let mut failed = attempt(OutcomeClass::Http, 503);
         failed.outcome.error = Some("HTTP 503".into());
-        stage.concluded(last, failed).await;
-        let want = LeaseRequest { contract: Some(each()), ..stage.refill_request(stage.endpoint, 1) };
-        stage.store().lease_due(vec![want], after(61)).await.unwrap();
-        stage.wait_until_idle().await;
-        let notices = of_app(&stage).await;
-        assert_eq!(notices.len(), 1, "{then:?} and {told}");
+        fixture.concluded(last, failed).await;
+        let request = LeaseRequest { contract: Some(each()), ..fixture.refill_request(fixture.endpoint, 1) };
+        fixture.store().lease_due(vec![request], after(61)).await.unwrap();
+        fixture.wait_until_idle().await;
+        let notices = of_app(&fixture).await;
+        assert_eq!(notices.len(), 1, "{then:?} and {expected}");
         assert_eq!((notices[0].at, notices[0].details.last_error.as_deref()), (after(61), Some("HTTP 503")));
     }
 }
 
-pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut stage: Fixture) {
+pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut fixture: Fixture) {
     for verdict in [Verdict::Delivered, retry_at(after(9)), Verdict::RetryUncounted { due: after(9) }] {
-        let carried = stage.leased().await;
-        stage.record_under(carried, verdict, vec![attempt(OutcomeClass::Http, 500)], Some(each())).await;
+        let leased = fixture.leased().await;
+        fixture.record_under(leased, verdict, vec![attempt(OutcomeClass::Http, 500)], Some(each())).await;
     }
     for event_type in ["webhook.test", "posthaste.endpoint.disabled"] {
-        let mut new = stage.one_with_permit();
+        let mut new = fixture.one_with_permit();
         Arc::get_mut(&mut new.event).unwrap().event_type = event_type.into();
-        stage.publish(new).await;
-        let carried = stage.only_leased();
+        fixture.publish(new).await;
+        let leased = fixture.only_leased();
         let failed = vec![attempt(OutcomeClass::Http, 500)];
-        stage.record_under(carried, dead(DeadReason::Exhausted), failed, Some(each())).await;
+        fixture.record_under(leased, dead(DeadReason::Exhausted), failed, Some(each())).await;
     }
-    assert_eq!(of_app(&stage).await, []);
-    let id = die(&mut stage, each()).await;
-    stage.request(id, DeliveryAction::Retry).await;
-    let carried = stage.lease(id, after(100)).await;
-    stage
+    assert_eq!(of_app(&fixture).await, []);
+    let id = die(&mut fixture, each()).await;
+    fixture.request(id, DeliveryAction::Retry).await;
+    let leased = fixture.lease(id, after(100)).await;
+    fixture
         .record_under(
-            carried,
+            leased,
             dead(DeadReason::Exhausted),
             vec![attempt(OutcomeClass::Http, 500)],
             Some(each()),
         )
         .await;
-    assert_eq!(stage.delivery(id).await.state, DeliveryState::Dead, "it went back to where it was");
-    assert_eq!(of_app(&stage).await.len(), 1, "that one was reported before");
+    assert_eq!(fixture.delivery(id).await.state, DeliveryState::Dead, "it went back to where it was");
+    assert_eq!(of_app(&fixture).await.len(), 1, "that one was reported before");
 }
 
-pub(crate) async fn the_contract_decides_whether_there_is_a_notice(mut stage: Fixture) {
-    die(&mut stage, contract(DeadLetterNotice::None, NoticeChannel::Email)).await;
-    die(&mut stage, None).await;
-    assert_eq!(of_app(&stage).await, []);
-    die(&mut stage, contract(DeadLetterNotice::Each, NoticeChannel::List)).await;
-    assert_eq!(of_app(&stage).await[0].mail, MailState::None);
+pub(crate) async fn the_contract_decides_whether_there_is_a_notice(mut fixture: Fixture) {
+    die(&mut fixture, contract(DeadLetterNotice::None, NoticeChannel::Email)).await;
+    die(&mut fixture, None).await;
+    assert_eq!(of_app(&fixture).await, []);
+    die(&mut fixture, contract(DeadLetterNotice::Each, NoticeChannel::List)).await;
+    assert_eq!(of_app(&fixture).await[0].mail, MailState::None);
     assert!(
-        take(&stage, 0, &[], after(9)).await.notices.is_empty(),
+        take(&fixture, 0, &[], after(9)).await.notices.is_empty(),
         "what is on the list alone is not mailed"
     );
 }
 
-pub(crate) async fn a_digest_counts_until_it_closes_and_keeps_its_size(mut stage: Fixture) {
-    let first = die(&mut stage, digest()).await;
-    let other = stage.new_endpoint(stage.app).await;
-    let own = stage.endpoint;
-    stage.endpoint = other;
+pub(crate) async fn a_digest_counts_until_it_closes_and_keeps_its_size(mut fixture: Fixture) {
+    let first = die(&mut fixture, digest()).await;
+    let other = fixture.new_endpoint(fixture.app).await;
+    let own = fixture.endpoint;
+    fixture.endpoint = other;
     for _ in 0..49 {
-        die(&mut stage, digest()).await;
+        die(&mut fixture, digest()).await;
     }
-    let last = die(&mut stage, digest()).await;
-    let [notice] = &of_app(&stage).await[..] else { panic!("one digest") };
+    let last = die(&mut fixture, digest()).await;
+    let [notice] = &of_app(&fixture).await[..] else { panic!("one digest") };
     assert_eq!((notice.count, notice.delivery, notice.endpoint), (51, Some(last), None));
     assert!(notice.details.text.starts_with("51 deliveries"), "{}", notice.details.text);
     let digest = notice.digest.as_ref().unwrap();
@@ -197,124 +197,124 @@ pub(crate) async fn a_digest_counts_until_it_closes_and_keeps_its_size(mut stage
     assert_eq!(notice.endpoints().collect::<Vec<_>>(), [own, other]);
 }
 
-pub(crate) async fn a_replay_that_ends_leaves_a_notice_with_its_counts(mut stage: Fixture) {
-    let app = stage.app;
-    mail_sharing_notice(&mut stage, app).await;
-    let [notice] = &of_app(&stage).await[..] else { panic!("one notice") };
+pub(crate) async fn a_replay_that_ends_leaves_a_notice_with_its_counts(mut fixture: Fixture) {
+    let app = fixture.app;
+    mail_sharing_notice(&mut fixture, app).await;
+    let [notice] = &of_app(&fixture).await[..] else { panic!("one notice") };
     assert_eq!((notice.kind, notice.at), (NoticeKind::ReplayFinished, after(5)));
     let text = &notice.details.text;
     assert!(text.contains("5 sent again, 2 could not be") && text.contains("rpl_"), "{text}");
     assert_eq!(notice.details.last_error.as_deref(), Some("dlv_1 is held by now"));
 }
 
-pub(crate) async fn a_mail_stays_the_same_until_it_has_ended(mut stage: Fixture) {
+pub(crate) async fn a_mail_stays_the_same_until_it_has_ended(mut fixture: Fixture) {
     for _ in 0..3 {
-        let app = stage.app;
-        mail_sharing_notice(&mut stage, app).await;
+        let app = fixture.app;
+        mail_sharing_notice(&mut fixture, app).await;
     }
-    let mail = take(&stage, 0, &[], after(9)).await.notices;
+    let mail = take(&fixture, 0, &[], after(9)).await.notices;
     assert_eq!(mail.len(), 3, "several go together");
-    let app = stage.app;
-    mail_sharing_notice(&mut stage, app).await;
-    die(&mut stage, each()).await;
-    assert_eq!(take(&stage, 0, &[], after(9)).await.notices, mail, "whatever came meanwhile");
-    stage.reopen();
-    stage.store().join(after(9)).await.unwrap();
-    assert_eq!(take(&stage, 0, &[], after(9)).await.notices, mail, "and after a restart");
-    end(&stage, &mail, MailOutcome::Sent).await;
-    let next = take(&stage, 0, &[], after(9)).await.notices;
+    let app = fixture.app;
+    mail_sharing_notice(&mut fixture, app).await;
+    die(&mut fixture, each()).await;
+    assert_eq!(take(&fixture, 0, &[], after(9)).await.notices, mail, "whatever came meanwhile");
+    fixture.reopen();
+    fixture.store().join(after(9)).await.unwrap();
+    assert_eq!(take(&fixture, 0, &[], after(9)).await.notices, mail, "and after a restart");
+    end(&fixture, &mail, MailOutcome::Sent).await;
+    let next = take(&fixture, 0, &[], after(9)).await.notices;
     assert_eq!(next.iter().map(|one| one.kind).collect::<Vec<_>>(), [NoticeKind::ReplayFinished]);
-    end(&stage, &next, MailOutcome::Rejected("550 no such user".into())).await;
-    let last = take(&stage, 0, &[], after(9)).await.notices;
+    end(&fixture, &next, MailOutcome::Rejected("550 no such user".into())).await;
+    let last = take(&fixture, 0, &[], after(9)).await.notices;
     assert_eq!(last[0].kind, NoticeKind::DeliveryDead);
-    end(&stage, &last, MailOutcome::NoRecipient("no address".into())).await;
-    assert!(take(&stage, 0, &[], after(9)).await.notices.is_empty());
-    let ends: Vec<_> = of_app(&stage).await.into_iter().map(|one| (one.mail, one.mail_error)).collect();
+    end(&fixture, &last, MailOutcome::NoRecipient("no address".into())).await;
+    assert!(take(&fixture, 0, &[], after(9)).await.notices.is_empty());
+    let ends: Vec<_> = of_app(&fixture).await.into_iter().map(|one| (one.mail, one.mail_error)).collect();
     let refused = (MailState::Refused, Some("550 no such user".into()));
     assert_eq!(ends[..2], [(MailState::None, Some("no address".into())), refused]);
     assert!(ends[2..].iter().all(|end| *end == (MailState::Sent, None)));
 }
 
-pub(crate) async fn mails_alternate_between_apps_and_skip_resting_ones(mut stage: Fixture) {
-    let (first, second) = (stage.app, stage.new_app().await);
+pub(crate) async fn mails_alternate_between_apps_and_skip_resting_ones(mut fixture: Fixture) {
+    let (first, second) = (fixture.app, fixture.new_app().await);
     for app in [first, second, first] {
-        mail_sharing_notice(&mut stage, app).await;
+        mail_sharing_notice(&mut fixture, app).await;
     }
     let app_of = async |after: AppId, resting: &[AppId]| {
-        let taken = take(&stage, after.as_i64(), resting, NOW).await.notices;
+        let taken = take(&fixture, after.as_i64(), resting, NOW).await.notices;
         taken.first().map(|notice| notice.app)
     };
     assert_eq!(app_of(first, &[]).await, Some(second));
     assert_eq!(app_of(second, &[]).await, Some(first));
     for app in [first, second] {
-        let mail = take(&stage, app.as_i64() - 1, &[], NOW).await.notices;
+        let mail = take(&fixture, app.as_i64() - 1, &[], NOW).await.notices;
         assert_eq!(mail[0].app, app);
-        end(&stage, &mail, MailOutcome::Sent).await;
+        end(&fixture, &mail, MailOutcome::Sent).await;
     }
-    mail_sharing_notice(&mut stage, first).await;
-    assert!(take(&stage, 0, &[first], NOW).await.notices.is_empty(), "it gathers");
-    die(&mut stage, each()).await;
-    let alone = take(&stage, 0, &[first], NOW).await.notices;
+    mail_sharing_notice(&mut fixture, first).await;
+    assert!(take(&fixture, 0, &[first], NOW).await.notices.is_empty(), "it gathers");
+    die(&mut fixture, each()).await;
+    let alone = take(&fixture, 0, &[first], NOW).await.notices;
     assert_eq!(alone.iter().map(|one| one.kind).collect::<Vec<_>>(), [NoticeKind::DeliveryDead]);
 }
 
-pub(crate) async fn a_digest_is_mailed_and_published_when_it_closes_and_not_before(mut stage: Fixture) {
-    die(&mut stage, digest()).await;
-    die(&mut stage, digest()).await;
+pub(crate) async fn a_digest_is_mailed_and_published_when_it_closes_and_not_before(mut fixture: Fixture) {
+    die(&mut fixture, digest()).await;
+    die(&mut fixture, digest()).await;
     let closes = after(1 + HOUR);
     let before = Timestamp::from_millis(closes.as_millis() - 1);
-    let waiting = take(&stage, 0, &[], before).await;
+    let waiting = take(&fixture, 0, &[], before).await;
     assert!(waiting.notices.is_empty());
     assert_eq!(waiting.closes_at, Some(closes));
-    stage.store().close_digests(before).await.unwrap();
-    let unpublished = stage.store().unpublished_notices(10).await.unwrap();
+    fixture.store().close_digests(before).await.unwrap();
+    let unpublished = fixture.store().unpublished_notices(10).await.unwrap();
     assert_eq!((unpublished.notices.len(), unpublished.closes_at), (0, Some(closes)));
-    stage.store().close_digests(closes).await.unwrap();
-    let unpublished = stage.store().unpublished_notices(10).await.unwrap();
+    fixture.store().close_digests(closes).await.unwrap();
+    let unpublished = fixture.store().unpublished_notices(10).await.unwrap();
     assert_eq!((unpublished.notices[0].count, unpublished.closes_at), (2, None));
-    let mail = take(&stage, 0, &[], closes).await.notices;
+    let mail = take(&fixture, 0, &[], closes).await.notices;
     assert_eq!(mail[0].count, 2);
-    die(&mut stage, digest()).await;
-    let counts: Vec<_> = of_app(&stage).await.iter().map(|one| one.count).collect();
+    die(&mut fixture, digest()).await;
+    let counts: Vec<_> = of_app(&fixture).await.iter().map(|one| one.count).collect();
     assert_eq!(counts, [1, 2], "what is on its way is not counted up");
 }
 
 /// A delivery that became dead in time and is recorded late, for example by another node, is still reported.
-pub(crate) async fn an_occurrence_after_a_digest_was_read_goes_into_another(mut stage: Fixture) {
-    die(&mut stage, digest()).await;
+pub(crate) async fn an_occurrence_after_a_digest_was_read_goes_into_another(mut fixture: Fixture) {
+    die(&mut fixture, digest()).await;
     let closes = after(1 + HOUR);
-    assert!(stage.store().unpublished_notices(10).await.unwrap().notices.is_empty());
-    stage.store().close_digests(closes).await.unwrap();
-    let read = stage.store().unpublished_notices(10).await.unwrap().notices;
+    assert!(fixture.store().unpublished_notices(10).await.unwrap().notices.is_empty());
+    fixture.store().close_digests(closes).await.unwrap();
+    let read = fixture.store().unpublished_notices(10).await.unwrap().notices;
     assert_eq!(read[0].count, 1);
     // This one became dead within the window.
-    die(&mut stage, digest()).await;
-    stage.store().mark_notices_published(vec![read[0].id]).await.unwrap();
-    stage.store().close_digests(closes).await.unwrap();
-    let read = stage.store().unpublished_notices(10).await.unwrap().notices;
+    die(&mut fixture, digest()).await;
+    fixture.store().mark_notices_published(vec![read[0].id]).await.unwrap();
+    fixture.store().close_digests(closes).await.unwrap();
+    let read = fixture.store().unpublished_notices(10).await.unwrap().notices;
     assert_eq!(read.iter().map(|one| one.count).collect::<Vec<_>>(), [1]);
 }
 
-pub(crate) async fn a_published_notice_is_not_found_again(mut stage: Fixture) {
+pub(crate) async fn a_published_notice_is_not_found_again(mut fixture: Fixture) {
     for _ in 0..3 {
-        die(&mut stage, each()).await;
+        die(&mut fixture, each()).await;
     }
-    let waiting = stage.store().unpublished_notices(2).await.unwrap().notices;
+    let waiting = fixture.store().unpublished_notices(2).await.unwrap().notices;
     assert_eq!(waiting.len(), 2);
-    assert_eq!(stage.store().notices_waiting().await.unwrap().webhooks, 3);
-    stage.store().mark_notices_published(waiting.iter().map(|one| one.id).collect()).await.unwrap();
-    let left = stage.store().unpublished_notices(10).await.unwrap().notices;
+    assert_eq!(fixture.store().notices_waiting().await.unwrap().webhooks, 3);
+    fixture.store().mark_notices_published(waiting.iter().map(|one| one.id).collect()).await.unwrap();
+    let left = fixture.store().unpublished_notices(10).await.unwrap().notices;
     assert_eq!(left.len(), 1);
     assert!(left[0].id > waiting[1].id, "the oldest came first");
 }
 
-pub(crate) async fn a_notice_that_is_published_twice_is_one_event(mut stage: Fixture) {
-    die(&mut stage, each()).await;
-    let notice = of_app(&stage).await[0].id.to_string();
+pub(crate) async fn a_notice_that_is_published_twice_is_one_event(mut fixture: Fixture) {
+    die(&mut fixture, each()).await;
+    let notice = of_app(&fixture).await[0].id.to_string();
     let mut publish = async |space| {
-        let mut new = stage.one_event();
-        new.dedup = vec![stage.dedup(space, &notice)];
-        stage.accept(new).await
+        let mut new = fixture.one_event();
+        new.dedup = vec![fixture.dedup(space, &notice)];
+        fixture.accept(new).await
     };
     // A process killed between publishing and marking publishes it again.
     assert_eq!(publish(DedupSpace::Notice).await, Accepted::New);
@@ -324,58 +324,58 @@ pub(crate) async fn a_notice_that_is_published_twice_is_one_event(mut stage: Fix
     }
 }
 
-pub(crate) async fn lists_filter_and_apps_do_not_mix(mut stage: Fixture) {
-    let own = stage.app;
-    die(&mut stage, each()).await;
-    mail_sharing_notice(&mut stage, own).await;
-    let other = stage.new_app().await;
-    mail_sharing_notice(&mut stage, other).await;
+pub(crate) async fn lists_filter_and_apps_do_not_mix(mut fixture: Fixture) {
+    let own = fixture.app;
+    die(&mut fixture, each()).await;
+    mail_sharing_notice(&mut fixture, own).await;
+    let other = fixture.new_app().await;
+    mail_sharing_notice(&mut fixture, other).await;
     let everywhere = NoticeFilter::default();
-    assert_eq!(all(&stage, everywhere).await.len(), 3);
+    assert_eq!(all(&fixture, everywhere).await.len(), 3);
     let cases: [(NoticeFilter, &[NoticeKind]); 6] = [
         (NoticeFilter { app: Some(other), ..everywhere }, &[NoticeKind::ReplayFinished]),
         (NoticeFilter { kind: Some(NoticeKind::DeliveryDead), ..everywhere }, &[NoticeKind::DeliveryDead]),
-        (NoticeFilter { endpoint: Some(stage.endpoint), ..everywhere }, &[NoticeKind::DeliveryDead]),
+        (NoticeFilter { endpoint: Some(fixture.endpoint), ..everywhere }, &[NoticeKind::DeliveryDead]),
         (NoticeFilter { endpoint: Some(EndpointId::from_i64(7)), ..everywhere }, &[]),
         (NoticeFilter { to: Some(after(5)), ..everywhere }, &[NoticeKind::DeliveryDead]),
         (NoticeFilter { from: Some(after(5)), ..everywhere }, &[NoticeKind::ReplayFinished; 2]),
     ];
     for (filter, expected) in cases {
-        let kinds: Vec<_> = all(&stage, filter).await.iter().map(|one| one.kind).collect();
+        let kinds: Vec<_> = all(&fixture, filter).await.iter().map(|one| one.kind).collect();
         assert_eq!(kinds, expected, "{filter:?}");
     }
-    let page = stage.store().notices(everywhere, None, 2).await.unwrap();
+    let page = fixture.store().notices(everywhere, None, 2).await.unwrap();
     assert!(page.rows[0].id > page.rows[1].id, "the newest first");
-    let rest = stage.store().notices(everywhere, page.next, 2).await.unwrap();
+    let rest = fixture.store().notices(everywhere, page.next, 2).await.unwrap();
     assert_eq!((rest.rows.len(), rest.next), (1, None));
-    let mine = of_app(&stage).await[0].id;
-    assert!(stage.store().notice(other, mine).await.unwrap().is_none());
+    let mine = of_app(&fixture).await[0].id;
+    assert!(fixture.store().notice(other, mine).await.unwrap().is_none());
 }
 
-pub(crate) async fn notices_are_purged_but_not_while_they_wait(mut stage: Fixture) {
+pub(crate) async fn notices_are_purged_but_not_while_they_wait(mut fixture: Fixture) {
     const DAY: u64 = 24 * HOUR;
-    die(&mut stage, contract(DeadLetterNotice::Each, NoticeChannel::List)).await;
-    let unpublished = stage.store().unpublished_notices(10).await.unwrap().notices;
-    stage.store().mark_notices_published(unpublished.iter().map(|one| one.id).collect()).await.unwrap();
-    die(&mut stage, each()).await;
-    stage.store().purge_records(after(1)).await.unwrap();
-    assert_eq!(of_app(&stage).await.len(), 2, "none is old enough");
-    stage.store().purge_records(after(2)).await.unwrap();
-    assert_eq!(of_app(&stage).await.len(), 1, "the one that waits stays");
-    stage.store().purge_records(after(7 * DAY)).await.unwrap();
-    assert_eq!(of_app(&stage).await.len(), 1);
-    stage.store().purge_records(after(7 * DAY + 2)).await.unwrap();
-    assert_eq!(of_app(&stage).await, []);
+    die(&mut fixture, contract(DeadLetterNotice::Each, NoticeChannel::List)).await;
+    let unpublished = fixture.store().unpublished_notices(10).await.unwrap().notices;
+    fixture.store().mark_notices_published(unpublished.iter().map(|one| one.id).collect()).await.unwrap();
+    die(&mut fixture, each()).await;
+    fixture.store().purge_records(after(1)).await.unwrap();
+    assert_eq!(of_app(&fixture).await.len(), 2, "none is old enough");
+    fixture.store().purge_records(after(2)).await.unwrap();
+    assert_eq!(of_app(&fixture).await.len(), 1, "the one that waits stays");
+    fixture.store().purge_records(after(7 * DAY)).await.unwrap();
+    assert_eq!(of_app(&fixture).await.len(), 1);
+    fixture.store().purge_records(after(7 * DAY + 2)).await.unwrap();
+    assert_eq!(of_app(&fixture).await, []);
 }
 
-pub(crate) async fn notices_are_deleted_with_their_app(mut stage: Fixture) {
-    let own = stage.app;
-    let other = stage.new_app().await;
-    mail_sharing_notice(&mut stage, own).await;
-    mail_sharing_notice(&mut stage, other).await;
-    stage.store().remove_app(own, None).await.unwrap();
-    let left = all(&stage, NoticeFilter::default()).await;
+pub(crate) async fn notices_are_deleted_with_their_app(mut fixture: Fixture) {
+    let own = fixture.app;
+    let other = fixture.new_app().await;
+    mail_sharing_notice(&mut fixture, own).await;
+    mail_sharing_notice(&mut fixture, other).await;
+    fixture.store().remove_app(own, None).await.unwrap();
+    let left = all(&fixture, NoticeFilter::default()).await;
     assert_eq!(left.iter().map(|one| one.app).collect::<Vec<_>>(), [other], "not shown any more");
-    while stage.store().purge_deleted_apps().await.unwrap() {}
-    assert_eq!(stage.store().notices_waiting().await.unwrap().mails, 1, "and gone");
+    while fixture.store().purge_deleted_apps().await.unwrap() {}
+    assert_eq!(fixture.store().notices_waiting().await.unwrap().mails, 1, "and gone");
 }

@@ -7,23 +7,23 @@ use crate::{
     fixture::{Backend, Fixture, after, draft},
     pooler::Pooler,
     recorder::RecordingListener,
-    sqlite::{NoWatch, block_on},
+    sqlite::block_on,
 };
 use posthaste::{
     domain::{
         id::{AppId, EndpointId, EventId},
         node_lease::NodeLease,
         ordering::OrderingKey,
-        ports::{CommitListener, SendGate},
+        ports::SendGate,
         time::Timestamp,
     },
     engine::NodeSendGate,
     runtime::SystemClock,
     store::{
-        ClusterStore, DeliveryStore, QueryStore, Store, StoreError,
+        CommitObservers, Store, StoreError,
         cluster::Heartbeat,
         deliveries::{Accepted, LeaseRequest},
-        postgres::{DatabaseAddress, PostgresOpenError, PostgresStore, QueueLimits},
+        postgres::{self, DatabaseAddress, PostgresOpenError, QueueLimits},
     },
 };
 use std::{
@@ -90,7 +90,7 @@ impl Database {
         UnixStream::connect(format!("{}/.s.PGSQL.5432", SERVER.folder)).unwrap()
     }
 
-    fn open(&self) -> Result<PostgresStore, PostgresOpenError> {
+    fn open(&self) -> Result<Store, PostgresOpenError> {
         open(&self.address())
     }
 
@@ -134,10 +134,10 @@ impl Drop for Database {
 }
 
 impl Backend for Database {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&SERVER.address(&self.0)).unwrap();
-        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+        postgres::open(&address, observers, limits, Duration::ZERO).unwrap()
     }
 }
 
@@ -154,28 +154,22 @@ impl Pooled {
 }
 
 impl Backend for Pooled {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&POOLER.address(&self.0.0)).unwrap();
-        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+        postgres::open(&address, observers, limits, Duration::ZERO).unwrap()
     }
 }
 
-pub(crate) fn open(address: &str) -> Result<PostgresStore, PostgresOpenError> {
+pub(crate) fn open(address: &str) -> Result<Store, PostgresOpenError> {
     let limits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
     let address = DatabaseAddress::parse(address).unwrap();
-    PostgresStore::open(
-        &address,
-        Arc::new(RecordingListener::default()),
-        Arc::new(NoWatch),
-        limits,
-        Duration::ZERO,
-    )
+    postgres::open(&address, Arc::<RecordingListener>::default().observers(), limits, Duration::ZERO)
 }
 
 /// Opens a store over this wire, on which only the test's publishes are committed from now on: after a first explicit heartbeat
 /// the store sends none by itself.
-fn open_quietly(wire: &DatabaseProxy, database: &Database) -> PostgresStore {
+fn open_quietly(wire: &DatabaseProxy, database: &Database) -> Store {
     let store = open(&address(&wire.folder(), &database.0)).unwrap();
     block_on(store.heartbeat(Heartbeat::default())).unwrap();
     store
@@ -191,7 +185,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("waited in vain: {what}");
 }
 
-fn open_error(result: Result<PostgresStore, PostgresOpenError>) -> PostgresOpenError {
+fn open_error(result: Result<Store, PostgresOpenError>) -> PostgresOpenError {
     match result {
         Ok(_) => panic!("it was opened"),
         Err(error) => error,
@@ -199,17 +193,17 @@ fn open_error(result: Result<PostgresStore, PostgresOpenError>) -> PostgresOpenE
 }
 
 /// Publishes an event with this id to one endpoint.
-fn publish(store: &PostgresStore, id: i64) -> Result<Vec<Accepted>, StoreError> {
+fn publish(store: &Store, id: i64) -> Result<Vec<Accepted>, StoreError> {
     block_on(store.accept(vec![draft(AppId::from_i64(1), &[EndpointId::from_i64(2)], id)]))
 }
 
 #[test]
 fn a_store_that_was_taken_over_closes_the_send_gate() {
     let database = Database::new();
-    let store = Arc::new(database.open().unwrap());
+    let store = database.open().unwrap();
     // The node counts as alone here, so only the store can close the gate: it must, as no result could be recorded.
-    let (tenure, clock) = (Arc::new(NodeLease::single_node()), Arc::new(SystemClock));
-    let gate = NodeSendGate { node_state: tenure, clock, delivery_store: store.clone() };
+    let (node_state, clock) = (Arc::new(NodeLease::single_node()), Arc::new(SystemClock));
+    let gate = NodeSendGate { node_state, clock, store: store.clone() };
     assert!(store.can_record() && gate.is_open());
     database.run("UPDATE posthaste.nodes SET dead = 1");
     wait_until("it notices", || !store.can_record());
@@ -220,7 +214,7 @@ fn a_store_that_was_taken_over_closes_the_send_gate() {
 fn a_commit_before_a_takeover_is_not_reported_as_lost() {
     let database = Database::new();
     let wire = DatabaseProxy::new(&SERVER.folder);
-    let first = Arc::new(open_quietly(&wire, &database));
+    let first = open_quietly(&wire, &database);
     publish(&first, 3).unwrap();
     wire.lose_the_next_answer_to_a_batch();
     wire.stay_cut();
@@ -363,10 +357,10 @@ fn a_commit_whose_answer_was_lost_is_not_repeated() {
 struct Wired(Database, Arc<DatabaseProxy>);
 
 impl Backend for Wired {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&address(&self.1.folder(), &self.0.0)).unwrap();
-        Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
+        postgres::open(&address, observers, limits, Duration::ZERO).unwrap()
     }
 }
 
@@ -374,17 +368,17 @@ impl Backend for Wired {
 fn a_refill_reads_only_the_bodies_that_it_keeps() {
     let wire = Arc::new(DatabaseProxy::new(&SERVER.folder));
     block_on(async {
-        let mut stage = Fixture::new(Box::new(Wired(Database::new(), wire.clone()))).await;
+        let mut fixture = Fixture::new(Box::new(Wired(Database::new(), wire.clone()))).await;
         for _ in 0..20 {
-            let mut new = stage.one_event();
+            let mut new = fixture.one_event();
             Arc::get_mut(&mut new.event).unwrap().data = vec![b'1'; 100_000].into();
-            stage.publish(new).await;
+            fixture.publish(new).await;
         }
         let before = wire.answered_bytes();
-        let want = LeaseRequest { bytes_max: 250_000, ..stage.refill_request(stage.endpoint, 20) };
-        stage.store().lease_due(vec![want], after(1)).await.unwrap();
-        stage.wait_until_idle().await;
-        assert_eq!(stage.recorder.take_leased().len(), 2);
+        let request = LeaseRequest { bytes_max: 250_000, ..fixture.refill_request(fixture.endpoint, 20) };
+        fixture.store().lease_due(vec![request], after(1)).await.unwrap();
+        fixture.wait_until_idle().await;
+        assert_eq!(fixture.recorder.take_leased().len(), 2);
         let read = wire.answered_bytes() - before;
         assert!((200_000..300_000).contains(&read), "{read}");
     });

@@ -38,19 +38,19 @@ fn a_wrong_password_is_refused_at_once_and_never_shown() {
     ] {
         drop(open(&address).unwrap_or_else(|error| panic!("{address}: {error}")));
     }
-    let asked = "password authentication failed for user";
+    let requested = "password authentication failed for user";
     for (address, why) in [
-        (at("tenant:wrong-hunter3", ""), asked),
-        (at("tenant:wrong-hunter3", "?sslmode=disable"), asked),
-        (at("nobody:wrong-hunter3", ""), asked),
-        (socket("&password=wrong-hunter3"), asked),
+        (at("tenant:wrong-hunter3", ""), requested),
+        (at("tenant:wrong-hunter3", "?sslmode=disable"), requested),
+        (at("nobody:wrong-hunter3", ""), requested),
+        (socket("&password=wrong-hunter3"), requested),
         (at("tenant", ""), "password"),
         (socket(""), "password"),
     ] {
-        let (told, is_told) = mpsc::channel();
+        let (opened, is_opened) = mpsc::channel();
         let tried = address.clone();
-        thread::spawn(move || told.send(open(&tried).map(drop)));
-        let error = is_told.recv_timeout(REFUSAL_TIME_MAX).expect("it is not waited for").unwrap_err();
+        thread::spawn(move || opened.send(open(&tried).map(drop)));
+        let error = is_opened.recv_timeout(REFUSAL_TIME_MAX).expect("it is not waited for").unwrap_err();
         assert!(
             matches!(&error, PostgresOpenError::Unreachable(said) if said.contains(why)),
             "{address}: {error}"

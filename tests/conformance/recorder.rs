@@ -1,12 +1,15 @@
 //! An engine double that only records the store's calls, and permits that are only counted. Both can block, which
 //! holds the store's writer at a known point.
 
-use posthaste::domain::{
-    endpoint::Disabled,
-    id::EndpointId,
-    live_update::LiveUpdate,
-    ports::{CommitListener, LeasedDelivery, Permit, PermitSource},
-    time::Timestamp,
+use posthaste::{
+    domain::{
+        endpoint::Disabled,
+        id::EndpointId,
+        live_update::{LiveUpdate, UpdateSink},
+        ports::{CommitListener, LeasedDelivery, Permit, PermitSource},
+        time::Timestamp,
+    },
+    store::{CommitObservers, CommitWatch},
 };
 use std::{
     sync::{
@@ -64,26 +67,29 @@ impl Gate {
 /// The recorded calls of the store, in order.
 #[derive(Default)]
 pub(crate) struct RecordingListener {
-    carried: Mutex<Vec<LeasedDelivery>>,
+    leased: Mutex<Vec<LeasedDelivery>>,
     waiting: Mutex<Vec<(EndpointId, Timestamp)>>,
-    switched_off: Mutex<Vec<(EndpointId, Disabled, u32)>>,
+    disabled: Mutex<Vec<(EndpointId, Disabled, u32)>>,
     inspections_wait: AtomicUsize,
     notices_wait: AtomicUsize,
     replays_wait: AtomicUsize,
     configuration_waits: AtomicUsize,
     /// Whether every queue is owned by another node.
     pub(crate) owns_no_queue: AtomicBool,
-    hints: Mutex<Vec<LiveUpdate>>,
+    live_updates: Mutex<Vec<LiveUpdate>>,
     pub(crate) gate: Gate,
 }
 
 impl RecordingListener {
+    pub(crate) fn observers(self: &Arc<Self>) -> CommitObservers {
+        CommitObservers { engine: self.clone(), live_updates: self.clone(), watch: self.clone() }
+    }
     pub(crate) fn take_live_updates(&self) -> Vec<LiveUpdate> {
-        std::mem::take(&mut self.hints.lock().unwrap())
+        std::mem::take(&mut self.live_updates.lock().unwrap())
     }
 
     pub(crate) fn take_leased(&self) -> Vec<LeasedDelivery> {
-        std::mem::take(&mut self.carried.lock().unwrap())
+        std::mem::take(&mut self.leased.lock().unwrap())
     }
 
     pub(crate) fn take_waiting(&self) -> Vec<(EndpointId, Timestamp)> {
@@ -109,13 +115,13 @@ impl RecordingListener {
     }
 
     pub(crate) fn take_disabled(&self) -> Vec<(EndpointId, Disabled, u32)> {
-        std::mem::take(&mut self.switched_off.lock().unwrap())
+        std::mem::take(&mut self.disabled.lock().unwrap())
     }
 }
 
 impl CommitListener for RecordingListener {
-    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
-        self.carried.lock().unwrap().extend(carried);
+    fn deliveries_leased(&self, leased: Vec<LeasedDelivery>) {
+        self.leased.lock().unwrap().extend(leased);
         self.gate.pass();
     }
 
@@ -125,7 +131,7 @@ impl CommitListener for RecordingListener {
     }
 
     fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
-        self.switched_off.lock().unwrap().push((endpoint, off, revision));
+        self.disabled.lock().unwrap().push((endpoint, off, revision));
     }
 
     fn inspection_waiting(&self) {
@@ -147,10 +153,24 @@ impl CommitListener for RecordingListener {
     fn is_queue_remote(&self, _: EndpointId) -> bool {
         self.owns_no_queue.load(Ordering::SeqCst)
     }
+}
 
-    fn live_update(&self, hint: LiveUpdate) {
-        self.hints.lock().unwrap().push(hint);
+impl UpdateSink for RecordingListener {
+    fn has_subscribers(&self) -> bool {
+        true
     }
+
+    fn publish(&self, update: LiveUpdate) {
+        self.live_updates.lock().unwrap().push(update);
+    }
+}
+
+impl CommitWatch for RecordingListener {
+    fn started(&self) -> u64 {
+        0
+    }
+
+    fn committed(&self, _: u64, _: usize) {}
 }
 
 /// A counter of permits that are taken and not returned.

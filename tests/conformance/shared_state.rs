@@ -13,25 +13,25 @@ use std::time::Duration;
 
 async fn adjusted_time_is_shared_by_all_nodes_and_never_runs_back(mut pair: TwoNodes) {
     let minutes = Duration::from_mins;
-    let mine = |accountable| OutageReport { adjusted_time: accountable, is_local_outage: false };
-    let (here, there) = (pair.stage.shared_store(), pair.other.store.clone());
+    let mine = |adjusted_time| OutageReport { adjusted_time, is_local_outage: false };
+    let (here, there) = (pair.fixture.shared_store(), pair.other.store.clone());
     here.sync_outage_clock(mine(minutes(50)), NOW).await.unwrap();
     assert_eq!(there.sync_outage_clock(mine(minutes(2)), NOW).await.unwrap(), mine(minutes(50)));
     // The node with less time than the others rolls up.
-    record_counted(&mut pair.stage, Verdict::Delivered, &plain()).await;
+    record_counted(&mut pair.fixture, Verdict::Delivered, &plain()).await;
     there.roll_up(minutes(3), after(1)).await.unwrap();
     assert_eq!(here.health_bootstrap(after(1)).await.unwrap().adjusted_time, minutes(50));
     there.sync_outage_clock(mine(minutes(60)), after(2)).await.unwrap();
     // Its attempts are recorded in the shared time: in its own time this one would have begun long ago.
-    record_counted(&mut pair.stage, retry_at(after(60)), &plain()).await;
-    let report = here.health(pair.stage.app, pair.stage.endpoint, after(3)).await.unwrap();
+    record_counted(&mut pair.fixture, retry_at(after(60)), &plain()).await;
+    let report = here.health(pair.fixture.app, pair.fixture.endpoint, after(3)).await.unwrap();
     assert_eq!(report.health.first_failure.unwrap().adjusted_time, minutes(60));
     assert_eq!(report.clock, Some((minutes(60), after(2))));
 }
 
 async fn a_report_of_an_outage_is_valid_for_half_a_minute(pair: TwoNodes) {
-    let mine = |is_ours| OutageReport { adjusted_time: Duration::from_mins(1), is_local_outage: is_ours };
-    let here = pair.stage.store();
+    let mine = |is_local_outage| OutageReport { adjusted_time: Duration::from_mins(1), is_local_outage };
+    let here = pair.fixture.store();
     assert_eq!(here.sync_outage_clock(mine(false), NOW).await.unwrap(), mine(false));
     pair.other.store.sync_outage_clock(mine(true), NOW).await.unwrap();
     assert_eq!(here.sync_outage_clock(mine(false), after(20)).await.unwrap(), mine(true));
@@ -39,23 +39,23 @@ async fn a_report_of_an_outage_is_valid_for_half_a_minute(pair: TwoNodes) {
 }
 
 async fn queues_with_due_deliveries_are_found(mut pair: TwoNodes) {
-    let (endpoint, other) = (pair.stage.endpoint, pair.stage.new_endpoint(pair.stage.app).await);
+    let (endpoint, other) = (pair.fixture.endpoint, pair.fixture.new_endpoint(pair.fixture.app).await);
     let behind = async |now| pair.other.store.queues_with_due(vec![endpoint, other], now).await.unwrap();
     assert_eq!(behind(after(10)).await, []);
-    let mut new = pair.stage.one_event();
+    let mut new = pair.fixture.one_event();
     new.deliveries[0].delivery.due = Some(after(5));
-    pair.stage.publish(new).await;
+    pair.fixture.publish(new).await;
     assert_eq!(behind(after(4)).await, []);
     assert_eq!(behind(after(5)).await, [endpoint]);
-    pair.stage.refill(endpoint, 1, after(5)).await;
+    pair.fixture.refill(endpoint, 1, after(5)).await;
     assert_eq!(behind(after(6)).await, [], "what is carried does not wait");
 }
 
 /// The event is looked up by its key while another node removes it, between reading the key and reading the event.
 async fn an_event_that_is_being_removed_is_published_as_new(mut pair: TwoNodes) {
-    let key = pair.stage.dedup(DedupSpace::EventId, "order-7");
+    let key = pair.fixture.dedup(DedupSpace::EventId, "order-7");
     let mut publish = || {
-        let mut new = pair.stage.one_event();
+        let mut new = pair.fixture.one_event();
         new.dedup.push(key);
         new
     };
@@ -81,34 +81,34 @@ async fn an_event_that_is_being_removed_is_published_as_new(mut pair: TwoNodes) 
 
 /// Each failure holds its locks until its transaction ends, and other nodes may wait for them.
 async fn simultaneous_failures_are_written_in_several_batches(mut pair: TwoNodes) {
-    let new = (0..300).map(|_| pair.stage.one_with_permit()).collect();
-    pair.stage.store().accept(new).await.unwrap();
-    pair.stage.wait_until_idle().await;
-    let (carried, store) = (pair.stage.recorder.take_leased(), pair.stage.shared_store());
-    assert_eq!(carried.len(), 300);
+    let new = (0..300).map(|_| pair.fixture.one_with_permit()).collect();
+    pair.fixture.store().accept(new).await.unwrap();
+    pair.fixture.wait_until_idle().await;
+    let (leased, store) = (pair.fixture.recorder.take_leased(), pair.fixture.shared_store());
+    assert_eq!(leased.len(), 300);
     let held = pair.hold("INSERT ON events").await;
-    let one = pair.stage.one_event();
+    let one = pair.fixture.one_event();
     let accepted = tokio::spawn({
         let store = store.clone();
         async move { store.accept(vec![one]).await }
     });
     held.until_waiting(1).await;
-    for carried in carried {
+    for leased in leased {
         let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], retry_at(after(60)));
-        let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
+        let (disable, health_sample, ended_at, contract) = (None, None, after(1), None);
         store.record_result(DeliveryResult {
-            leased: carried,
+            leased,
             attempts,
             verdict,
-            disable: switch_off,
-            health_sample: sighting,
+            disable,
+            health_sample,
             ended_at,
             contract,
         });
     }
-    held.let_go().await;
+    held.release().await;
     accepted.await.unwrap().unwrap();
-    pair.stage.wait_until_idle().await;
+    pair.fixture.wait_until_idle().await;
     let written = "SELECT string_agg(n::text, ' ' ORDER BY n) FROM (SELECT count(*) AS n FROM attempts GROUP BY xmin::text) AS t";
     assert_eq!(pair.shared.run(written), "44 128 128");
 }
@@ -117,17 +117,17 @@ async fn a_command_that_waits_for_another_node_does_not_delay_events(mut pair: T
     let client = pair.client().await;
     client.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(8102099357864587376)").await.unwrap();
     let store = pair.other.store.clone();
-    let cold = tokio::spawn(async move { store.purge_records(after(1)).await });
+    let purging = tokio::spawn(async move { store.purge_records(after(1)).await });
     pair.until_waiting(1).await;
     for _ in 0..5 {
         let accepted =
-            tokio::time::timeout(Duration::from_secs(3), pair.other.accept(pair.stage.one_event())).await;
+            tokio::time::timeout(Duration::from_secs(3), pair.other.accept(pair.fixture.one_event())).await;
         assert_eq!(accepted.expect("an event that waits for other nodes"), Accepted::New);
         assert!(pair.other.store.can_record());
     }
-    assert!(!cold.is_finished());
+    assert!(!purging.is_finished());
     client.batch_execute("COMMIT").await.unwrap();
-    cold.await.unwrap().unwrap();
+    purging.await.unwrap().unwrap();
 }
 
 play! {

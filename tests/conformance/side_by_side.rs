@@ -20,9 +20,11 @@ use posthaste::{
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 fn keyed(pair: &mut TwoNodes, key: &str) -> NewEvent {
-    let mut new = pair.stage.one_event();
-    new.dedup =
-        vec![pair.stage.dedup(DedupSpace::EventId, key), pair.stage.dedup(DedupSpace::IdempotencyKey, key)];
+    let mut new = pair.fixture.one_event();
+    new.dedup = vec![
+        pair.fixture.dedup(DedupSpace::EventId, key),
+        pair.fixture.dedup(DedupSpace::IdempotencyKey, key),
+    ];
     new.fingerprint = Fingerprint([3; 16]);
     new
 }
@@ -33,10 +35,10 @@ async fn an_event_published_at_two_nodes_under_one_key_is_stored_once(mut pair: 
     let (id, other) = (first.event.id, pair.other.store.clone());
     let accepting = tokio::spawn(async move { other.accept(vec![first]).await });
     held.until_waiting(1).await;
-    let store = pair.stage.shared_store();
+    let store = pair.fixture.shared_store();
     let repeating = tokio::spawn(async move { store.accept(vec![second]).await });
     held.until_waiting(2).await;
-    held.let_go().await;
+    held.release().await;
     assert_eq!(accepting.await.unwrap().unwrap(), [Accepted::New]);
     let repeated = repeating.await.unwrap().unwrap();
     assert!(matches!(&repeated[..], [Accepted::Repeated { event, .. }] if event.id == id), "{repeated:?}");
@@ -45,75 +47,75 @@ async fn an_event_published_at_two_nodes_under_one_key_is_stored_once(mut pair: 
 }
 
 async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: TwoNodes) {
-    let id = pair.stage.waiting().await;
+    let id = pair.fixture.waiting().await;
     let held = pair.hold("UPDATE ON deliveries_open").await;
-    let (other, want) = (pair.other.store.clone(), pair.stage.refill_request(pair.stage.endpoint, 1));
-    let taking = tokio::spawn(async move { other.lease_due(vec![want], after(1)).await });
+    let (other, request) = (pair.other.store.clone(), pair.fixture.refill_request(pair.fixture.endpoint, 1));
+    let taking = tokio::spawn(async move { other.lease_due(vec![request], after(1)).await });
     held.until_waiting(1).await;
-    let (store, app) = (pair.stage.shared_store(), pair.stage.app);
+    let (store, app) = (pair.fixture.shared_store(), pair.fixture.app);
     let cancelling =
         tokio::spawn(async move { store.act(app, id, DeliveryAction::Cancel, after(1), None).await });
     held.until_waiting(2).await;
-    held.let_go().await;
+    held.release().await;
     taking.await.unwrap().unwrap();
-    let asked = cancelling.await.unwrap().unwrap();
-    assert!(matches!(asked, ActionResult::Refused(_)), "{asked:?}");
+    let result = cancelling.await.unwrap().unwrap();
+    assert!(matches!(result, ActionResult::Refused(_)), "{result:?}");
     pair.other.quiet().await;
     assert_eq!(pair.other.recorder.take_leased().len(), 1);
-    assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::InFlight);
+    assert_eq!(pair.fixture.delivery(id).await.state, DeliveryState::InFlight);
 }
 
 async fn deliveries_being_leased_are_skipped_and_not_waited_for(mut pair: TwoNodes) {
-    let (first, second) = (pair.stage.waiting().await, pair.stage.waiting().await);
+    let (first, second) = (pair.fixture.waiting().await, pair.fixture.waiting().await);
     let taking = pair.client().await;
     let lock = format!("BEGIN; SELECT 1 FROM deliveries_open WHERE id = {} FOR UPDATE", first.as_i64());
     taking.batch_execute(&lock).await.unwrap();
-    pair.stage.refill(pair.stage.endpoint, 2, after(20)).await;
-    assert_eq!(pair.stage.only_leased().delivery.id, second);
+    pair.fixture.refill(pair.fixture.endpoint, 2, after(20)).await;
+    assert_eq!(pair.fixture.only_leased().delivery.id, second);
     taking.batch_execute("COMMIT").await.unwrap();
-    pair.stage.refill(pair.stage.endpoint, 2, after(20)).await;
-    assert_eq!(pair.stage.only_leased().delivery.id, first);
+    pair.fixture.refill(pair.fixture.endpoint, 2, after(20)).await;
+    assert_eq!(pair.fixture.only_leased().delivery.id, first);
 }
 
 /// Refills from both nodes at the same moment.
-async fn refill_both(pair: &TwoNodes, hands: usize) -> [Vec<LeasedDelivery>; 2] {
-    let [one, two] = [0, 1].map(|_| pair.stage.refill_request(pair.stage.endpoint, hands));
+async fn refill_both(pair: &TwoNodes, permits: usize) -> [Vec<LeasedDelivery>; 2] {
+    let [one, two] = [0, 1].map(|_| pair.fixture.refill_request(pair.fixture.endpoint, permits));
     let (here, there) = tokio::join!(
-        pair.stage.store().lease_due(vec![one], after(20)),
+        pair.fixture.store().lease_due(vec![one], after(20)),
         pair.other.store.lease_due(vec![two], after(20))
     );
     here.unwrap();
     there.unwrap();
-    pair.stage.wait_until_idle().await;
+    pair.fixture.wait_until_idle().await;
     pair.other.quiet().await;
-    [pair.stage.recorder.take_leased(), pair.other.recorder.take_leased()]
+    [pair.fixture.recorder.take_leased(), pair.other.recorder.take_leased()]
 }
 
 async fn two_nodes_refilling_one_queue_lease_each_delivery_once(mut pair: TwoNodes) {
     for _ in 0..10 {
-        let drafts: Vec<_> = (0..40).map(|_| pair.stage.one_event()).collect();
+        let drafts: Vec<_> = (0..40).map(|_| pair.fixture.one_event()).collect();
         let published: BTreeSet<DeliveryId> =
             drafts.iter().map(|new| new.deliveries[0].delivery.id).collect();
-        pair.stage.store().accept(drafts).await.unwrap();
+        pair.fixture.store().accept(drafts).await.unwrap();
         let [here, there] = refill_both(&pair, 40).await;
-        let mut carried: Vec<_> = here.iter().chain(&there).map(|carried| carried.delivery.id).collect();
+        let mut leased: Vec<_> = here.iter().chain(&there).map(|leased| leased.delivery.id).collect();
         // Each node skips the rows that the other has locked; none is left when both have ended.
         let [more, again] = refill_both(&pair, 40).await;
-        carried.extend(more.iter().chain(&again).map(|carried| carried.delivery.id));
-        assert_eq!(carried.len(), 40);
-        assert_eq!(carried.into_iter().collect::<BTreeSet<_>>(), published);
+        leased.extend(more.iter().chain(&again).map(|leased| leased.delivery.id));
+        assert_eq!(leased.len(), 40);
+        assert_eq!(leased.into_iter().collect::<BTreeSet<_>>(), published);
     }
 }
 
 async fn the_order_of_a_group_holds_across_two_nodes(mut pair: TwoNodes) {
-    let mut record = pair.stage.store().endpoint(pair.stage.endpoint).await.unwrap().unwrap();
+    let mut record = pair.fixture.store().endpoint(pair.fixture.endpoint).await.unwrap().unwrap();
     (record.settings.ordered, record.revision) = (OrderingMode::Endpoint, 2);
-    assert!(pair.stage.store().change_endpoint(record, None).await.unwrap());
+    assert!(pair.fixture.store().change_endpoint(record, None).await.unwrap());
     let mut publishing = vec![];
-    for place in 0..30 {
-        let mut new = pair.stage.one_event();
+    for index in 0..30 {
+        let mut new = pair.fixture.one_event();
         new.deliveries[0].delivery.ordering_key = OrderingMode::Endpoint.ordering_key(None);
-        let store = if place % 2 == 0 { pair.stage.shared_store() } else { pair.other.store.clone() };
+        let store = if index % 2 == 0 { pair.fixture.shared_store() } else { pair.other.store.clone() };
         publishing.push(tokio::spawn(async move { store.accept(vec![new]).await }));
     }
     for accepted in publishing {
@@ -121,14 +123,14 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: TwoNodes) {
     }
     for done in 0..30 {
         let [here, there] = refill_both(&pair, 5).await;
-        let turn = (here.len(), there.len());
-        assert!(turn == (1, 0) || turn == (0, 1), "{turn:?} after {done}");
-        for (carried, store) in here
+        let counts = (here.len(), there.len());
+        assert!(counts == (1, 0) || counts == (0, 1), "{counts:?} after {done}");
+        for (leased, store) in here
             .into_iter()
-            .map(|one| (one, pair.stage.shared_store()))
+            .map(|one| (one, pair.fixture.shared_store()))
             .chain(there.into_iter().map(|one| (one, pair.other.store.clone())))
         {
-            store.record_result(record_of(carried, OutcomeClass::Ok, Verdict::Delivered, None));
+            store.record_result(record_of(leased, OutcomeClass::Ok, Verdict::Delivered, None));
             store.flush().await.unwrap();
         }
     }
@@ -136,42 +138,34 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: TwoNodes) {
 }
 
 fn record_of(
-    carried: LeasedDelivery,
+    leased: LeasedDelivery,
     class: OutcomeClass,
     verdict: Verdict,
-    sighting: Option<HealthSample>,
+    health_sample: Option<HealthSample>,
 ) -> DeliveryResult {
     let attempts = vec![attempt(class, if class == OutcomeClass::Ok { 200 } else { 500 })];
-    let contract = sighting
+    let contract = health_sample
         .is_some()
         .then(|| Arc::new(posthaste::domain::contract::Contract::builtin().unwrap()[0].clone()));
-    DeliveryResult {
-        leased: carried,
-        attempts,
-        verdict,
-        disable: None,
-        health_sample: sighting,
-        ended_at: after(11),
-        contract,
-    }
+    DeliveryResult { leased, attempts, verdict, disable: None, health_sample, ended_at: after(11), contract }
 }
 
 async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut pair: TwoNodes) {
-    let mut endpoints = vec![pair.stage.endpoint];
+    let mut endpoints = vec![pair.fixture.endpoint];
     for _ in 1..20 {
-        endpoints.push(pair.stage.new_endpoint(pair.stage.app).await);
+        endpoints.push(pair.fixture.new_endpoint(pair.fixture.app).await);
     }
     for _ in 0..10 {
         let backwards: Vec<EndpointId> = endpoints.iter().rev().copied().collect();
         let nodes = [
-            (pair.stage.shared_store(), pair.stage.recorder.clone(), &endpoints),
+            (pair.fixture.shared_store(), pair.fixture.recorder.clone(), &endpoints),
             (pair.other.store.clone(), pair.other.recorder.clone(), &backwards),
         ];
         for (store, _, order) in &nodes {
             let drafts = order.iter().map(|endpoint| {
-                let mut new = pair.stage.draft(&[*endpoint]);
+                let mut new = pair.fixture.draft(&[*endpoint]);
                 new.deliveries[0].delivery.start_in_flight();
-                new.deliveries[0].permit = Some(pair.stage.permits.take());
+                new.deliveries[0].permit = Some(pair.fixture.permits.take());
                 new
             });
             let drafts = drafts.collect();
@@ -180,9 +174,14 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut
             store.flush().await.unwrap();
         }
         let failing = nodes.map(|(store, recorder, _)| {
-            let sighting = || Some(HealthSample { adjusted_time: Duration::from_secs(1), paused: None });
-            for carried in recorder.take_leased() {
-                store.record_result(record_of(carried, OutcomeClass::Http, retry_at(after(600)), sighting()));
+            let health_sample = || Some(HealthSample { adjusted_time: Duration::from_secs(1), paused: None });
+            for leased in recorder.take_leased() {
+                store.record_result(record_of(
+                    leased,
+                    OutcomeClass::Http,
+                    retry_at(after(600)),
+                    health_sample(),
+                ));
             }
             store
         });

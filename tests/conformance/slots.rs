@@ -18,7 +18,7 @@ use posthaste::{
 impl TwoNodes {
     /// Makes an event and its delivery with ids of this slot.
     fn numbered(&self, slot: u8, at: u64) -> NewEvent {
-        draft(self.stage.app, &[self.stage.endpoint], IdSource::new(slot, 0).next_range(after(at), 2))
+        draft(self.fixture.app, &[self.fixture.endpoint], IdSource::new(slot, 0).next_range(after(at), 2))
     }
 
     /// Fills every slot except those of the two nodes with a node with this lease.
@@ -44,7 +44,7 @@ async fn ids_made_before_a_node_joined_again_are_refused(pair: TwoNodes) {
     pair.age_node();
     pair.end_lease();
     assert_eq!(pair.take_over().await, Some(0));
-    let third = Node::beside(&pair.stage).await;
+    let third = Node::beside(&pair.fixture).await;
     let joined = other.store.join(after(2)).await.unwrap();
     assert_eq!(joined.slot, 2, "the slot that it had is the third's");
     // Both in one batch: the event with a valid id is stored although the other is not.
@@ -64,23 +64,23 @@ async fn ids_made_before_a_node_joined_again_are_refused(pair: TwoNodes) {
 async fn new_ids_of_a_slot_follow_all_stored_ones(pair: TwoNodes) {
     let mut ahead = IdSource::new(1, 0);
     let newest = ahead.next_range(after(3 * 3600), 2) + 1;
-    let before = draft(pair.stage.app, &[pair.stage.endpoint], newest - 1);
+    let before = draft(pair.fixture.app, &[pair.fixture.endpoint], newest - 1);
     assert_eq!(pair.other.accept(before).await, Accepted::New);
     pair.set("dead = 1", pair.other.epoch);
     pair.crowd(i64::MAX / 2);
-    let third = pair.stage.open_beside(std::sync::Arc::default());
+    let third = pair.fixture.open_beside(std::sync::Arc::default());
     let joined = third.join(NOW).await.unwrap();
     assert_eq!((joined.slot, joined.newest_id), (1, newest), "of one that was dead and not fenced yet");
     let first = IdSource::new(joined.slot, joined.newest_id).next_range(after(1), 2);
     assert!(first > newest);
-    let new = draft(pair.stage.app, &[pair.stage.endpoint], first);
+    let new = draft(pair.fixture.app, &[pair.fixture.endpoint], first);
     assert_eq!(third.accept(vec![new]).await.unwrap(), [Accepted::New]);
     assert!(pair.other.store.accept(vec![pair.numbered(1, 9)]).await.is_err(), "which it is now");
 }
 
 async fn a_joining_node_takes_the_slot_of_a_silent_one(pair: TwoNodes) {
     pair.crowd(0);
-    let third = Node::beside(&pair.stage).await;
+    let third = Node::beside(&pair.fixture).await;
     let nodes = third.view().await.nodes;
     let living: Vec<_> = nodes.iter().filter(|node| node.slot.is_some()).map(|node| node.epoch).collect();
     assert_eq!(living, [pair.epoch, pair.other.epoch, third.epoch], "no other node keeps a slot");

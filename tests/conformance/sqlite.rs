@@ -8,11 +8,10 @@ use posthaste::{
     domain::{
         app::{App, AppSettings},
         id::{AppId, EndpointId, EventId},
-        ports::CommitListener,
     },
     store::{
-        ClusterStore, CommitWatch, ConfigStore, DeliveryStore, QueryStore, Store, StoreError,
-        sqlite::{QueueLimits, SqliteOpenError, SqliteStore},
+        CommitObservers, Store, StoreError,
+        sqlite::{self, QueueLimits, SqliteOpenError},
     },
 };
 use rusqlite::Connection;
@@ -37,38 +36,26 @@ impl SqliteFile {
 }
 
 impl Backend for SqliteFile {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store {
         let limits = QueueLimits { events_max, bytes_max };
         let path = self.0.path().join("posthaste.db");
-        let open = || SqliteStore::open(&path, handover.clone(), Arc::new(NoWatch), limits, Duration::ZERO);
-        Arc::new(once_free(open).unwrap())
+        let open = || sqlite::open(&path, observers.clone(), limits, Duration::ZERO);
+        once_free(open).unwrap()
     }
 }
 
-pub(crate) struct NoWatch;
-
-impl CommitWatch for NoWatch {
-    fn started(&self) -> u64 {
-        0
-    }
-
-    fn committed(&self, _: u64, _: usize) {}
-}
-
-pub(crate) fn open(path: &Path) -> Result<SqliteStore, SqliteOpenError> {
+pub(crate) fn open(path: &Path) -> Result<Store, SqliteOpenError> {
     once_free(|| open_now(path))
 }
 
-fn open_now(path: &Path) -> Result<SqliteStore, SqliteOpenError> {
+fn open_now(path: &Path) -> Result<Store, SqliteOpenError> {
     let limits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
-    SqliteStore::open(path, Arc::new(RecordingListener::default()), Arc::new(NoWatch), limits, Duration::ZERO)
+    sqlite::open(path, Arc::<RecordingListener>::default().observers(), limits, Duration::ZERO)
 }
 
 /// Opens a file, waiting until it is free. A child process that another test is starting may hold a closed file a moment longer:
 /// until it runs its own program, it has every file of this process open.
-fn once_free(
-    open: impl Fn() -> Result<SqliteStore, SqliteOpenError>,
-) -> Result<SqliteStore, SqliteOpenError> {
+fn once_free(open: impl Fn() -> Result<Store, SqliteOpenError>) -> Result<Store, SqliteOpenError> {
     let began = Instant::now();
     loop {
         match open() {
@@ -245,11 +232,11 @@ fn rows_outside_the_state_table_cannot_be_written() {
         ("finished_at = 1", "an end while it waits"),
         ("due = NULL", "waiting for nothing"),
         ("queue = NULL", "waiting where nobody looks"),
-        ("queue = 7", "waiting in a lane of another endpoint"),
+        ("queue = 7", "waiting in a queue of another endpoint"),
         ("queue = 0", "waiting and carried"),
-        ("state = 2", "carried and in its lane"),
+        ("state = 2", "carried and in its queue"),
         ("state = 2, queue = NULL", "carried by nobody"),
-        ("state = 3", "held and in its lane"),
+        ("state = 3", "held and in its queue"),
         ("state = 5, queue = NULL, finished_at = 1", "dead without a reason"),
         ("reason = 1", "a reason while it waits"),
         ("state = 4, queue = NULL, finished_at = 1, reason = 0", "delivered with a reason"),

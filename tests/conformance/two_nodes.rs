@@ -1,19 +1,15 @@
-//! Two nodes on one database: a stage and another node. Tests end leases themselves, so that none is waited for.
+//! Two nodes on one database: a fixture and another node. Tests end leases themselves, so that none is waited for.
 //! The cases also run on a file in memory, as the simulation of several nodes uses it.
 
 use crate::{
     fixture::{Backend, Fixture, NOW},
     postgres::Database,
     recorder::RecordingListener,
-    sqlite::NoWatch,
 };
 use posthaste::{
-    domain::{
-        ports::{CommitListener, LeasedDelivery},
-        time::Timestamp,
-    },
+    domain::{ports::LeasedDelivery, time::Timestamp},
     store::{
-        Store,
+        CommitObservers, Store,
         cluster::{ClusterView, Heartbeat},
         deliveries::{Accepted, NewEvent},
         sqlite::{QueueLimits, SharedFile, SimNode},
@@ -23,8 +19,8 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tokio_postgres::{Client, NoTls};
 
 pub(crate) struct TwoNodes {
-    pub(crate) stage: Fixture,
-    /// The epoch of the stage's node.
+    pub(crate) fixture: Fixture,
+    /// The epoch of the fixture's node.
     pub(crate) epoch: i64,
     pub(crate) other: Node,
     pub(crate) shared: SharedStore,
@@ -83,27 +79,27 @@ impl SharedStore {
 }
 
 impl Backend for SharedStore {
-    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, observers: CommitObservers, events_max: usize, bytes_max: usize) -> Store {
         match self {
-            Self::Database(database) => database.open(handover, events_max, bytes_max),
+            Self::Database(database) => database.open(observers, events_max, bytes_max),
             Self::File(file) => {
                 let limits = QueueLimits { events_max, bytes_max };
-                Arc::new(SimNode::start(file, handover, Arc::new(NoWatch), limits).unwrap())
+                SimNode::start(file, observers, limits).unwrap()
             }
         }
     }
 }
 
 pub(crate) struct Node {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Store,
     pub(crate) recorder: Arc<RecordingListener>,
     pub(crate) epoch: i64,
 }
 
 impl Node {
-    pub(crate) async fn beside(stage: &Fixture) -> Self {
+    pub(crate) async fn beside(fixture: &Fixture) -> Self {
         let recorder = Arc::new(RecordingListener::default());
-        let store = stage.open_beside(recorder.clone());
+        let store = fixture.open_beside(recorder.clone());
         let epoch = store.join(NOW).await.unwrap().epoch;
         let node = Self { store, recorder, epoch };
         // From now on the node sends heartbeats only when the test does.
@@ -136,11 +132,11 @@ impl Node {
 pub(crate) fn perform<F: Future<Output = ()>>(shared: SharedStore, case: impl FnOnce(TwoNodes) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let stage = Fixture::new(Box::new(shared.clone())).await;
-        let epoch = stage.store().join(NOW).await.unwrap().epoch;
-        stage.store().heartbeat(Heartbeat::default()).await.unwrap();
-        let other = Node::beside(&stage).await;
-        let played = case(TwoNodes { stage, epoch, other, shared });
+        let fixture = Fixture::new(Box::new(shared.clone())).await;
+        let epoch = fixture.store().join(NOW).await.unwrap().epoch;
+        fixture.store().heartbeat(Heartbeat::default()).await.unwrap();
+        let other = Node::beside(&fixture).await;
+        let played = case(TwoNodes { fixture, epoch, other, shared });
         tokio::time::timeout(Duration::from_mins(1), played).await.expect("a store that never answers");
     });
 }
@@ -151,7 +147,7 @@ impl TwoNodes {
         self.set("lease_until = 0", self.other.epoch);
     }
 
-    /// Makes the stage's node old enough to declare others dead.
+    /// Makes the fixture's node old enough to declare others dead.
     pub(crate) fn age_node(&self) {
         self.set("lease_unbroken_since = 0", self.epoch);
     }
@@ -160,16 +156,16 @@ impl TwoNodes {
         self.shared.run(&format!("UPDATE nodes SET {what} WHERE epoch = {epoch}"));
     }
 
-    /// Has the stage's node take over the other; returns the number of deliveries.
+    /// Has the fixture's node take over the other; returns the number of deliveries.
     pub(crate) async fn take_over(&self) -> Option<usize> {
-        self.stage.store().take_over(self.other.epoch, NOW).await.unwrap()
+        self.fixture.store().take_over(self.other.epoch, NOW).await.unwrap()
     }
 
     pub(crate) async fn view(&self) -> ClusterView {
-        self.stage.store().heartbeat(Heartbeat::default()).await.unwrap().expect("a node that lives")
+        self.fixture.store().heartbeat(Heartbeat::default()).await.unwrap().expect("a node that lives")
     }
 
-    /// Blocks every transaction that does this from now on, such as `INSERT ON events`, until `let_go`.
+    /// Blocks every transaction that does this from now on, such as `INSERT ON events`, until `release`.
     pub(crate) async fn hold(&self, what: &str) -> BlockedTrigger {
         self.shared.run(&format!(
             "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS
@@ -208,7 +204,7 @@ impl BlockedTrigger {
         .await;
     }
 
-    pub(crate) async fn let_go(&self) {
+    pub(crate) async fn release(&self) {
         self.0.batch_execute("SELECT pg_advisory_unlock(7)").await.unwrap();
     }
 }

@@ -1,17 +1,15 @@
 //! A file of the first version: opening it upgrades it with all its data, or leaves it unchanged.
 
+mod copies;
 mod names;
 
 use crate::{
     fixture::{NOW, draft},
     sqlite::{block_on, new_location, open},
 };
-use posthaste::{
-    domain::{
-        id::{AppId, EndpointId, EventId},
-        ordering::OrderingMode,
-    },
-    store::{ClusterStore, DeliveryStore, QueryStore},
+use posthaste::domain::{
+    id::{AppId, EndpointId, EventId},
+    ordering::OrderingMode,
 };
 use rusqlite::Connection;
 use std::path::Path;
@@ -47,8 +45,8 @@ fn a_store_of_the_first_version_goes_on_with_everything_that_is_in_it() {
         let event = block_on(store.find_event(AppId::from_i64(1), String::new(), Some(EventId::from_i64(3))));
         let event = event.unwrap().unwrap();
         assert_eq!((event.event_type.as_str(), &event.data[..]), ("order.paid", &b"1"[..]));
-        let lanes = block_on(store.find_queues()).unwrap();
-        assert_eq!(lanes.len(), 1, "what waited is found");
+        let queues = block_on(store.find_queues()).unwrap();
+        assert_eq!(queues.len(), 1, "what waited is found");
         assert!(block_on(store.running_replays()).unwrap().is_empty(), "what is new can be asked for");
     }
     assert_eq!(number(&path, "SELECT user_version > 1 FROM pragma_user_version"), 1);
@@ -81,14 +79,14 @@ fn a_group_of_an_older_version_keeps_its_order_before_new_deliveries() {
     make(&path, &format!("{ROWS} {LINES}"));
     let store = open(&path).unwrap();
     block_on(store.join(NOW)).unwrap();
-    let (app, endpoint, line) =
+    let (app, endpoint, ordering_key) =
         (AppId::from_i64(1), EndpointId::from_i64(2), OrderingMode::Endpoint.ordering_key(None));
     let mut new = draft(app, &[endpoint], 14);
-    new.deliveries[0].delivery.ordering_key = line;
+    new.deliveries[0].delivery.ordering_key = ordering_key;
     block_on(store.accept(vec![new])).unwrap();
     drop(store);
     let connection = Connection::open(&path).unwrap();
     let sql = "SELECT group_concat(id) FROM (SELECT id FROM deliveries WHERE order_seq IS NOT NULL ORDER BY order_seq)";
-    let turns: String = connection.query_row(sql, [], |row| row.get(0)).unwrap();
-    assert_eq!(turns, "20,30,15");
+    let order_seqs: String = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    assert_eq!(order_seqs, "20,30,15");
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) fn posthaste(command: &str, store: &Path, file: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_posthaste"))
@@ -61,7 +61,7 @@ async fn a_backup_under_load_holds_every_event_answered_before_it_and_can_be_sta
     }
     let known = node.client.try_publish("a", &json!({ "id": "before-7", "type": "t", "data": 7 })).await;
     known.unwrap().expect(200);
-    wait_until("everything in the copy is delivered", LIMIT, async || {
+    wait_until("everything in the copy is delivered", WAIT_LIMIT, async || {
         let delivered = node.client.list("/v1/apps/a/deliveries?status=delivered").await.len();
         delivered as u64 == inventory["deliveries"].as_u64().unwrap()
     })

@@ -21,7 +21,7 @@ use tokio::{
 };
 use tokio_rustls::server::TlsStream;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 /// The certificate of each request that was answered, in order, and its path.
 type SeenRequests = Arc<Mutex<Vec<(Vec<u8>, String)>>>;
@@ -70,7 +70,7 @@ fn tls((certificate, key): &(rcgen::Certificate, KeyPair), authority: &Authority
 async fn delivered_with(client: &TestClient, seen: &SeenRequests, certificate: &rcgen::Certificate) {
     let before = seen.lock().unwrap().len();
     client.publish("a", &json!({ "type": "t", "data": 1 })).await;
-    wait_until("one more came in", LIMIT, async || seen.lock().unwrap().len() > before).await;
+    wait_until("one more came in", WAIT_LIMIT, async || seen.lock().unwrap().len() > before).await;
     assert_eq!(seen.lock().unwrap()[before].0, certificate.der().to_vec());
 }
 
@@ -92,7 +92,7 @@ async fn the_current_certificate_is_used_through_changes_restarts_and_a_restored
     delivered_with(&client, &seen, &second.0).await;
 
     client.post(&format!("{endpoint}/ping"), &json!({})).await.expect(202);
-    wait_until("its health was asked for", LIMIT, async || {
+    wait_until("its health was asked for", WAIT_LIMIT, async || {
         seen.lock().unwrap().last().is_some_and(|(_, path)| path == "/health")
     })
     .await;
@@ -113,7 +113,7 @@ async fn the_current_certificate_is_used_through_changes_restarts_and_a_restored
     node.client.patch(endpoint, &json!({ "tls": { "ca": authority.pem() } })).await.expect(200);
     let published = node.client.publish("a", &json!({ "type": "t", "data": 2 })).await;
     let id = published["deliveries"][0]["id"].as_str().unwrap().to_owned();
-    let delivery = wait_for("it was tried", LIMIT, async || {
+    let delivery = wait_for("it was tried", WAIT_LIMIT, async || {
         let delivery = node.client.delivery("a", &id).await;
         (!attempt_classes(&delivery).is_empty()).then_some(delivery)
     })

@@ -8,7 +8,7 @@ use crate::{
 use serde_json::json;
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_checker_finds_the_losses_of_an_older_store_and_none_of_the_real_one() {
@@ -40,7 +40,7 @@ async fn the_checker_finds_the_losses_of_an_older_store_and_none_of_the_real_one
         }
         copy_store(copy, &home.store());
         let mut node = home.start().await;
-        wait_until("what the store knows is delivered", LIMIT, async || {
+        wait_until("what the store knows is delivered", WAIT_LIMIT, async || {
             node.client.list("/v1/apps/a/deliveries?status=delivered").await.len() == count
         })
         .await;

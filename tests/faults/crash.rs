@@ -4,7 +4,7 @@ use crate::harness::{Behaviour, NodeFolder, TestReceiver, attempt_classes, from_
 use serde_json::json;
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_hours(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -29,8 +29,8 @@ async fn after_a_kill_exactly_the_deliveries_in_flight_have_an_attempt_of_unknow
         let published = client.publish("a", &event).await;
         made.push((n % 3, published["deliveries"][0]["id"].as_str().unwrap().to_owned()));
     }
-    wait_until("ten are hung", LIMIT, async || receiver.open_at("/hung") == 10).await;
-    wait_until("ten are delivered", LIMIT, async || {
+    wait_until("ten are hung", WAIT_LIMIT, async || receiver.open_at("/hung") == 10).await;
+    wait_until("ten are delivered", WAIT_LIMIT, async || {
         client.list("/v1/apps/a/deliveries?status=delivered").await.len() == 10
     })
     .await;
@@ -38,7 +38,7 @@ async fn after_a_kill_exactly_the_deliveries_in_flight_have_an_attempt_of_unknow
 
     receiver.behave("/hung", Behaviour::Ok);
     let node = home.start().await;
-    wait_until("twenty are delivered", LIMIT, async || {
+    wait_until("twenty are delivered", WAIT_LIMIT, async || {
         node.client.list("/v1/apps/a/deliveries?status=delivered").await.len() == 20
     })
     .await;

@@ -13,7 +13,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 const SMALL_DISK: &str = "/mnt";
 
 /// Writes until the disk is full.
@@ -51,11 +51,12 @@ async fn a_full_disk_is_answered_503_and_with_free_space_publishing_works_again(
     }
     producers.follow(&client);
     let running = producers.start(4, Duration::from_millis(5));
-    wait_until("some are accepted", LIMIT, async || producers.sent().accepted.len() > 100).await;
+    wait_until("some are accepted", WAIT_LIMIT, async || producers.sent().accepted.len() > 100).await;
 
     let filler = format!("{SMALL_DISK}/filler");
     fill(&filler);
-    wait_until("publishing is refused", LIMIT, async || producers.sent().refused.contains_key(&503)).await;
+    wait_until("publishing is refused", WAIT_LIMIT, async || producers.sent().refused.contains_key(&503))
+        .await;
     let large = json!({ "type": "t", "data": "x".repeat(600 * 1024) });
     let refused = client.try_publish("a", &large).await.unwrap();
     assert_eq!(refused.expect(503)["code"], "unavailable");
@@ -69,12 +70,13 @@ async fn a_full_disk_is_answered_503_and_with_free_space_publishing_works_again(
     std::fs::remove_file(&filler).unwrap();
     let freed_at = Instant::now();
     let before = producers.sent().accepted.len();
-    wait_until("publishing works again", LIMIT, async || producers.sent().accepted.len() > before + 4).await;
+    wait_until("publishing works again", WAIT_LIMIT, async || producers.sent().accepted.len() > before + 4)
+        .await;
     let took = freed_at.elapsed();
     println!("accepting again {took:?} after there was room; refused: {:?}", producers.sent().refused);
     assert!(took < Duration::from_secs(5), "{took:?}");
     producers.finish(running).await;
-    wait_until("everything has ended", LIMIT, async || {
+    wait_until("everything has ended", WAIT_LIMIT, async || {
         client.list("/v1/apps/a/deliveries?status=pending,retrying,in_flight").await.is_empty()
     })
     .await;
@@ -106,10 +108,11 @@ async fn a_node_on_a_full_disk_can_be_stopped_and_loses_nothing() {
     node.client.make_endpoint("a", "one", &receiver.url("/one"), Value::Null).await;
     producers.follow(&node.client);
     let running = producers.start(4, Duration::from_millis(5));
-    wait_until("some are accepted", LIMIT, async || producers.sent().accepted.len() > 100).await;
+    wait_until("some are accepted", WAIT_LIMIT, async || producers.sent().accepted.len() > 100).await;
     let filler = format!("{SMALL_DISK}/filler");
     fill(&filler);
-    wait_until("publishing is refused", LIMIT, async || producers.sent().refused.contains_key(&503)).await;
+    wait_until("publishing is refused", WAIT_LIMIT, async || producers.sent().refused.contains_key(&503))
+        .await;
     let told_at = Instant::now();
     node.term();
     let code = node.exited().await.code();
@@ -120,7 +123,7 @@ async fn a_node_on_a_full_disk_can_be_stopped_and_loses_nothing() {
     let mut node = home.start().await;
     producers.follow(&node.client);
     producers.finish(running).await;
-    wait_until("everything has ended", LIMIT, async || {
+    wait_until("everything has ended", WAIT_LIMIT, async || {
         node.client.list("/v1/apps/a/deliveries?status=pending,retrying,in_flight").await.is_empty()
     })
     .await;
@@ -170,6 +173,6 @@ async fn after_a_failed_flush_nothing_is_accepted_until_it_is_started_again() {
         assert!(matches!(answer.status, 202 | 200), "{}", answer.text());
     }
     let all = accepted.len() + refused.len();
-    wait_until("everything arrives", LIMIT, async || receiver.count_at("/one") >= all).await;
+    wait_until("everything arrives", WAIT_LIMIT, async || receiver.count_at("/one") >= all).await;
     println!("{} accepted before the flush failed, {} refused after it", accepted.len(), refused.len());
 }

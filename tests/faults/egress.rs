@@ -15,7 +15,7 @@ use std::{
 };
 use tokio::net::TcpListener;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Counts connections, and sends nothing.
 async fn canary(address: (&str, u16)) -> (Arc<AtomicUsize>, u16) {
@@ -48,7 +48,7 @@ async fn proxies_of_the_environment_are_ignored() {
     node.client.make_app("a").await;
     node.client.make_endpoint("a", "e", &receiver.url("/e"), Value::Null).await;
     publish(&node.client, 1).await;
-    wait_until("it is delivered", LIMIT, async || receiver.count_at("/e") == 1).await;
+    wait_until("it is delivered", WAIT_LIMIT, async || receiver.count_at("/e") == 1).await;
     assert_eq!(called.load(Ordering::SeqCst), 0, "a proxy of the environment was called");
 }
 
@@ -65,7 +65,7 @@ async fn without_its_proxy_no_request_is_sent_and_no_endpoint_is_blamed() {
     client.make_app("a").await;
     client.make_endpoint("a", "e", &format!("http://127.0.0.2:{port}/e"), Value::Null).await;
     publish(&client, 1).await;
-    wait_until("it went through the proxy", LIMIT, async || receiver.count_at("/e") == 1).await;
+    wait_until("it went through the proxy", WAIT_LIMIT, async || receiver.count_at("/e") == 1).await;
     let head = tunnel.heads().remove(0);
     assert!(head.starts_with(&format!("CONNECT 127.0.0.2:{port} HTTP/1.1\r\n")), "{head}");
 
@@ -75,7 +75,7 @@ async fn without_its_proxy_no_request_is_sent_and_no_endpoint_is_blamed() {
     let node = home.start().await;
     let client = node.client.clone();
     let waiting = publish(&client, 2).await;
-    let delivery = wait_for("it was tried", LIMIT, async || {
+    let delivery = wait_for("it was tried", WAIT_LIMIT, async || {
         let delivery = client.delivery("a", &waiting).await;
         (!attempt_classes(&delivery).is_empty()).then_some(delivery)
     })
@@ -87,7 +87,8 @@ async fn without_its_proxy_no_request_is_sent_and_no_endpoint_is_blamed() {
     assert_eq!(receiver.count_at("/e"), 1);
 
     let _tunnel = ConnectProxy::start(&proxy.to_string()).await;
-    wait_until("it is delivered once the proxy is back", LIMIT, async || receiver.count_at("/e") == 2).await;
+    wait_until("it is delivered once the proxy is back", WAIT_LIMIT, async || receiver.count_at("/e") == 2)
+        .await;
     assert_eq!(dialled.load(Ordering::SeqCst), 0, "something was dialled past the proxy");
 }
 

@@ -4,7 +4,7 @@ use crate::harness::{NodeFolder, wait_for, wait_until};
 use serde_json::Value;
 use std::{process::Command, time::Duration};
 
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 /// The commands that the welcome shows: from `curl` to the end of its paragraph.
 fn printed_commands(said: &str) -> Vec<String> {
@@ -25,7 +25,7 @@ async fn the_first_minute_works_as_printed_and_shows_a_retry() {
     home.unset_all();
     assert_eq!(std::fs::read_dir(home.run_folder()).unwrap().count(), 0, "it starts from nothing");
     let mut dev = home.spawn(&[], &["dev", "--listen", "127.0.0.1:0"]);
-    let commands = wait_for("it says what to paste", LIMIT, async || {
+    let commands = wait_for("it says what to paste", WAIT_LIMIT, async || {
         let said = dev.log();
         said.contains("Ctrl-C stops").then(|| printed_commands(&said))
     })
@@ -36,12 +36,12 @@ async fn the_first_minute_works_as_printed_and_shows_a_retry() {
         let event = paste(publish);
         assert_eq!(event["deliveries"][0]["endpoint_id"], "sample-receiver", "{event:#}");
     }
-    wait_until("the sample receiver has all three", LIMIT, async || {
+    wait_until("the sample receiver has all three", WAIT_LIMIT, async || {
         dev.log().matches("receiver: received").count() == 3
     })
     .await;
     assert_eq!(dev.log().matches("receiver: refused on purpose").count(), 1, "{}", dev.log());
-    let counts = wait_for("all are delivered", LIMIT, async || {
+    let counts = wait_for("all are delivered", WAIT_LIMIT, async || {
         let page = paste(look);
         let deliveries = page["data"].as_array().unwrap().clone();
         let all = deliveries.iter().all(|delivery| delivery["status"] == "delivered");
@@ -65,7 +65,7 @@ async fn the_first_minute_works_as_printed_and_shows_a_retry() {
     assert_eq!(dev.stop().await, Some(0));
 
     let mut again = home.spawn(&[], &["dev", "--listen", "127.0.0.1:0"]);
-    let commands = wait_for("a second start works too", LIMIT, async || {
+    let commands = wait_for("a second start works too", WAIT_LIMIT, async || {
         let said = again.log();
         said.contains("Ctrl-C stops").then(|| printed_commands(&said))
     })

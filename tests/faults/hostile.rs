@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use std::{process::Command, time::Duration};
 
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 const EVENTS: usize = 10;
 
 /// A response of 64 MiB of zeros, compressed to 64 KiB.
@@ -80,9 +80,11 @@ async fn hostile_receivers_cost_little_and_each_of_their_attempts_is_recorded() 
     for n in 0..EVENTS {
         client.publish("a", &json!({ "type": "t", "data": n })).await;
     }
-    wait_until("the healthy one gets everything", LIMIT, async || receiver.count_at("/healthy") == EVENTS)
-        .await;
-    wait_until("every hostile delivery has failed once", LIMIT, async || {
+    wait_until("the healthy one gets everything", WAIT_LIMIT, async || {
+        receiver.count_at("/healthy") == EVENTS
+    })
+    .await;
+    wait_until("every hostile delivery has failed once", WAIT_LIMIT, async || {
         client.list("/v1/apps/a/deliveries?status=retrying").await.len() == EVENTS * villains.len()
     })
     .await;

@@ -13,7 +13,7 @@ use std::{
 };
 use tokio::{task::JoinHandle, time::Instant};
 
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 /// Limit of the median time until an event is picked up and sent.
 const MEDIAN_LIMIT: Duration = Duration::from_secs(1);
 /// Limit for a single event, on a machine with other load.
@@ -59,7 +59,7 @@ impl InboxFixture {
         let until = "DO 'BEGIN WHILE NOT EXISTS (SELECT FROM pg_tables WHERE tablename = ''go_on'') LOOP PERFORM pg_sleep(0.02); END LOOP; END'";
         let begun = self.running(format!("{sql}; {until}; COMMIT"));
         let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-        wait_until("it pauses", LIMIT, async || self.run(sleeps) == "1").await;
+        wait_until("it pauses", WAIT_LIMIT, async || self.run(sleeps) == "1").await;
         begun
     }
 
@@ -78,12 +78,12 @@ impl InboxFixture {
     }
 
     pub(crate) async fn receives(&self, id: &str) {
-        wait_until("it is received", LIMIT, async || self.received().contains_key(id)).await;
+        wait_until("it is received", WAIT_LIMIT, async || self.received().contains_key(id)).await;
     }
 
     pub(crate) async fn is_empty(&self) {
         let count = "SELECT count(*) FROM posthaste.inbox WHERE error IS NULL";
-        wait_until("nothing waits", LIMIT, async || self.run(count) == "0").await;
+        wait_until("nothing waits", WAIT_LIMIT, async || self.run(count) == "0").await;
     }
 }
 
@@ -95,11 +95,11 @@ async fn many_events_of_one_app_do_not_delay_those_of_another() {
     shop.run("SELECT count(posthaste.publish('shop', 'order.paid', '1')) FROM generate_series(1, 20000)");
     shop.run("SELECT posthaste.publish('corner', 'order.paid', '2')");
     let has_come = async || shop.receiver.count_at("/bell") == 1;
-    wait_until("the other app's is delivered", LIMIT, has_come).await;
+    wait_until("the other app's is delivered", WAIT_LIMIT, has_come).await;
     let waiting: usize = shop.run("SELECT count(*) FROM posthaste.inbox").parse().unwrap();
     assert!(waiting > 2000, "only {waiting} of the many still waited");
     let taken = async || shop.run("SELECT count(*) FROM posthaste.inbox").parse::<usize>().unwrap() < waiting;
-    wait_until("the many go on as well", LIMIT, taken).await;
+    wait_until("the many go on as well", WAIT_LIMIT, taken).await;
     node.kill().await;
 }
 
@@ -255,7 +255,7 @@ async fn events_that_cannot_be_accepted_stay_with_their_reason_and_block_no_othe
     shop.let_go_on(late).await;
     shop.is_empty().await;
     node.client.delete("/v1/apps/shop").await;
-    wait_until("the rest goes with its app", LIMIT, async || {
+    wait_until("the rest goes with its app", WAIT_LIMIT, async || {
         shop.run("SELECT count(*) FROM posthaste.inbox") == "0"
     })
     .await;
@@ -270,12 +270,12 @@ async fn a_kill_between_reading_and_committing_the_inbox_neither_loses_nor_dupli
     let lock = shop.beside(lock).await;
     shop.run("SELECT posthaste.publish('shop', 't', to_json(n), 'e' || n) FROM generate_series(1, 20) AS n");
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO events%'";
-    wait_until("it is being taken in", LIMIT, async || shop.run(waits) == "1").await;
+    wait_until("it is being taken in", WAIT_LIMIT, async || shop.run(waits) == "1").await;
     node.kill().await;
     assert_eq!(shop.run("SELECT count(*) FROM posthaste.inbox"), "20");
     shop.let_go_on(lock).await;
     let mut node = shop.home.start().await;
-    wait_until("all are received", LIMIT, async || shop.received().len() == 20).await;
+    wait_until("all are received", WAIT_LIMIT, async || shop.received().len() == 20).await;
     shop.is_empty().await;
     assert_eq!(node.stop().await, Some(0), "{}", node.log());
     assert!(shop.received().values().all(|times| *times == 1), "{:?}", shop.received());
@@ -289,7 +289,7 @@ async fn a_kill_between_reading_and_committing_the_inbox_neither_loses_nor_dupli
 async fn kills_while_products_publish_lose_nothing_and_repeat_only_what_was_in_flight() {
     let (shop, mut node) = InboxFixture::open().await;
     shop.receiver.behave("/hook", Behaviour::Slow(Duration::from_millis(20)));
-    let (mut expected, mut carried) = (BTreeSet::new(), 0);
+    let (mut expected, mut interrupted) = (BTreeSet::new(), 0);
     for round in 0..6 {
         // Many transactions; every third is rolled back.
         let mut sql = Vec::new();
@@ -302,20 +302,20 @@ async fn kills_while_products_publish_lose_nothing_and_repeat_only_what_was_in_f
         }
         let before = shop.received().len();
         let publishing = shop.running(sql.concat());
-        wait_until("some arrive", LIMIT, async || shop.received().len() > before).await;
+        wait_until("some arrive", WAIT_LIMIT, async || shop.received().len() > before).await;
         node.kill().await;
         publishing.await.unwrap();
         node = shop.home.start().await;
-        carried = shop.run("SELECT count(*) FROM posthaste.attempts WHERE class = 9").parse().unwrap();
+        interrupted = shop.run("SELECT count(*) FROM posthaste.attempts WHERE class = 9").parse().unwrap();
     }
-    wait_until("all are received", LIMIT, async || shop.received().len() == expected.len()).await;
+    wait_until("all are received", WAIT_LIMIT, async || shop.received().len() == expected.len()).await;
     shop.is_empty().await;
     assert_eq!(node.stop().await, Some(0), "{}", node.log());
     let received = shop.received();
     assert_eq!(received.keys().cloned().collect::<BTreeSet<_>>(), expected);
     let again: usize = received.values().map(|times| times - 1).sum();
-    println!("{} events, {again} came again, {carried} were in flight at a kill", received.len());
-    assert!(again <= carried, "{again} came again, {carried} were in flight");
+    println!("{} events, {again} came again, {interrupted} were in flight at a kill", received.len());
+    assert!(again <= interrupted, "{again} came again, {interrupted} were in flight");
     let stored = shop.run("SELECT count(*) || ' ' || count(DISTINCT external_id) FROM posthaste.events");
     assert_eq!(stored, format!("{0} {0}", expected.len()));
 }
@@ -325,7 +325,7 @@ async fn one_of_two_nodes_reads_the_inbox_and_the_other_after_a_kill() {
     let (shop, one) = InboxFixture::open().await;
     let two = shop.home.start().await;
     let divided = "SELECT string_agg(n, ' ') FROM (SELECT count(*)::text AS n FROM posthaste.shards GROUP BY epoch) AS of_each";
-    wait_until("they divide the shards", LIMIT, async || shop.run(divided) == "128 128").await;
+    wait_until("they divide the shards", WAIT_LIMIT, async || shop.run(divided) == "128 128").await;
     let soon = async |id: &str| {
         let begun = Instant::now();
         shop.run(&format!("SELECT posthaste.publish('shop', 't', '1', '{id}')"));

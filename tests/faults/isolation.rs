@@ -5,7 +5,7 @@ use serde_json::json;
 use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
 
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 const ENDPOINTS: usize = 10;
 const HUNG: usize = 2;
 const PERMITS: usize = 128;
@@ -30,11 +30,11 @@ async fn healthy_latencies(client: &TestClient, receiver: &TestReceiver, round: 
     let healthy: Vec<String> = (HUNG..ENDPOINTS).map(path).collect();
     let arrived = || {
         let receipts = receiver.receipts();
-        let is_ours = |path: &String, id: &str| healthy.contains(path) && id.starts_with(round);
-        receipts.into_iter().filter(|receipt| is_ours(&receipt.path, receipt.id())).collect::<Vec<_>>()
+        let is_healthy = |path: &String, id: &str| healthy.contains(path) && id.starts_with(round);
+        receipts.into_iter().filter(|receipt| is_healthy(&receipt.path, receipt.id())).collect::<Vec<_>>()
     };
     let all = EVENTS * healthy.len();
-    wait_until("the healthy ones get everything", LIMIT, async || arrived().len() >= all).await;
+    wait_until("the healthy ones get everything", WAIT_LIMIT, async || arrived().len() >= all).await;
     let arrived = arrived();
     assert_eq!(arrived.len(), all, "nothing comes twice");
     arrived.iter().map(|receipt| receipt.at - sent_at[receipt.id()]).collect()

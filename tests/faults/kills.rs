@@ -34,11 +34,11 @@ async fn kill_again_and_again(kills: usize, seed: u64) {
     set_up(&node, &receiver).await;
     producers.follow(&node.client);
     let running = producers.start(4, Duration::from_millis(8));
-    let (mut carried, mut slowest) = (0, Duration::ZERO);
+    let (mut interrupted, mut slowest) = (0, Duration::ZERO);
     for _ in 0..kills {
         tokio::time::sleep(Duration::from_millis(random.u64(50..600))).await;
         node.kill().await;
-        carried += count_in_flight(&home.store());
+        interrupted += count_in_flight(&home.store());
         node = home.start().await;
         producers.follow(&node.client);
         slowest = slowest.max(node.ready_after);
@@ -49,17 +49,17 @@ async fn kill_again_and_again(kills: usize, seed: u64) {
 
     let sent = producers.sent();
     let figures = DeliveryFigures::of(&sent, &receiver.receipts(), &dump(&home.store()));
-    println!("kills={kills} {figures} in_flight_at_kills={carried} slowest_start={slowest:?}");
+    println!("kills={kills} {figures} in_flight_at_kills={interrupted} slowest_start={slowest:?}");
     println!("unknown to the producers={} refused={:?}", sent.unknown, sent.refused);
     figures.assert_faultless();
     assert_eq!(
-        figures.unknown, carried,
+        figures.unknown, interrupted,
         "one attempt of unknown outcome for each that was in flight at a kill"
     );
-    assert!(figures.duplicates <= carried);
+    assert!(figures.duplicates <= interrupted);
     assert!(slowest < READY_WITHIN, "{slowest:?}");
     assert!(
-        sent.unknown > 0 && carried > 0,
+        sent.unknown > 0 && interrupted > 0,
         "no kill met anything under way: the load is too low to show anything"
     );
 }

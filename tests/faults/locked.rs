@@ -2,7 +2,7 @@
 //! publishes meanwhile, and leaves no connection behind that waits for longer than the node itself.
 
 use crate::{
-    database::{DatabaseFixture, LIMIT, RECOVERY_LIMIT},
+    database::{DatabaseFixture, RECOVERY_LIMIT, WAIT_LIMIT},
     harness::{report, wait_until},
 };
 use std::{sync::Arc, time::Duration};
@@ -15,20 +15,20 @@ const WAITING_MAX: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_table_is_waited_for_with_few_connections() {
-    let world = Arc::new(DatabaseFixture::new("").await);
-    let mut node = world.start().await;
-    let running = world.producers.start(4, Duration::from_millis(8));
-    world.some_are_accepted().await;
+    let database = Arc::new(DatabaseFixture::new("").await);
+    let mut node = database.start().await;
+    let running = database.producers.start(4, Duration::from_millis(8));
+    database.some_are_accepted().await;
     let held = {
-        let (world, seconds) = (world.clone(), LOCKED_FOR.as_secs());
+        let (database, seconds) = (database.clone(), LOCKED_FOR.as_secs());
         let sql = format!("BEGIN; LOCK TABLE posthaste.events; SELECT pg_sleep({seconds}); COMMIT");
-        tokio::task::spawn_blocking(move || world.run(&sql))
+        tokio::task::spawn_blocking(move || database.run(&sql))
     };
     let begun = Instant::now();
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     let all = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";
-    let count = |sql: &str| -> usize { world.run(sql).parse().unwrap() };
-    wait_until("a connection waits for it", LIMIT, async || count(waiting) > 0).await;
+    let count = |sql: &str| -> usize { database.run(sql).parse().unwrap() };
+    wait_until("a connection waits for it", WAIT_LIMIT, async || count(waiting) > 0).await;
     let (mut most_waiting, mut most) = (0, 0);
     while begun.elapsed() < OBSERVED_FOR {
         most_waiting = most_waiting.max(count(waiting));
@@ -36,11 +36,11 @@ async fn a_locked_table_is_waited_for_with_few_connections() {
         assert_eq!(node.client.get("/livez").await.status, 200);
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
-    let refused = world.producers.sent().refused.clone();
+    let refused = database.producers.sent().refused.clone();
     held.await.unwrap();
-    let back = world.time_to_recover().await;
-    world.producers.finish(running).await;
-    let figures = world.finish(&mut node).await;
+    let back = database.time_to_recover().await;
+    database.producers.finish(running).await;
+    let figures = database.finish(&mut node).await;
     report(format_args!(
         "one node, a table locked for 30 s: {figures} back={back:?} waiting={most_waiting} connections={most} refused={refused:?}"
     ));

@@ -9,7 +9,7 @@ pub(crate) use server::TestMailServer;
 use server::{PASSWORD, USER};
 use std::{process::Command, time::Duration};
 
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 
 pub(crate) fn home(server: &TestMailServer, security: &str) -> NodeFolder {
     let mut home = NodeFolder::new();
@@ -51,7 +51,7 @@ async fn mail_states(client: &TestClient, app: &str) -> Vec<Value> {
 }
 
 async fn until_sent(client: &TestClient, app: &str, count: usize) {
-    wait_until("every notice is mailed", LIMIT, async || {
+    wait_until("every notice is mailed", WAIT_LIMIT, async || {
         let states = mail_states(client, app).await;
         states.len() == count && states.iter().all(|mail| mail["state"] == "sent")
     })
@@ -103,7 +103,7 @@ async fn a_wrong_password_is_an_outage_and_nothing_is_lost() {
     let mut node = home.start().await;
     create_app(&node.client, &receiver, "a", None).await;
     make_dead_letter(&node.client, "a").await;
-    wait_until("it failed", LIMIT, async || {
+    wait_until("it failed", WAIT_LIMIT, async || {
         node.client.metric("posthaste_mails_total{outcome=\"failed\"}").await >= 1.0
     })
     .await;
@@ -129,12 +129,12 @@ async fn after_an_outage_the_mail_server_gets_every_mail_once_and_in_order() {
     for _ in 0..5 {
         deliveries.push(make_dead_letter(&node.client, "a").await);
         // One after another: notices of the same time may come in any order.
-        wait_until("its notice exists", LIMIT, async || {
+        wait_until("its notice exists", WAIT_LIMIT, async || {
             mail_states(&node.client, "a").await.len() == deliveries.len()
         })
         .await;
     }
-    wait_until("two tries failed", LIMIT, async || {
+    wait_until("two tries failed", WAIT_LIMIT, async || {
         node.client.metric("posthaste_mails_total{outcome=\"failed\"}").await >= 2.0
     })
     .await;
@@ -159,13 +159,13 @@ async fn a_4xx_is_retried_and_a_5xx_affects_one_recipient() {
     create_app(&node.client, &receiver, "well", Some("well@a.example")).await;
     make_dead_letter(&node.client, "gone").await;
     make_dead_letter(&node.client, "well").await;
-    wait_until("one is refused", LIMIT, async || {
+    wait_until("one is refused", WAIT_LIMIT, async || {
         mail_states(&node.client, "gone").await.first().is_some_and(|mail| mail["state"] == "refused")
     })
     .await;
     let refused = &mail_states(&node.client, "gone").await[0];
     assert!(refused["error"].as_str().unwrap().contains("no such user here"), "{refused}");
-    wait_until("the other is tried", LIMIT, async || {
+    wait_until("the other is tried", WAIT_LIMIT, async || {
         node.client.metric("posthaste_mails_total{outcome=\"failed\"}").await >= 1.0
     })
     .await;
@@ -183,7 +183,7 @@ async fn a_kill_after_the_server_took_a_mail_sends_that_one_again_under_the_same
     create_app(&node.client, &receiver, "a", None).await;
     server.answers(&json!({ "data_takes": 60 }));
     make_dead_letter(&node.client, "a").await;
-    wait_until("the server has it", LIMIT, async || server.mails().len() == 1).await;
+    wait_until("the server has it", WAIT_LIMIT, async || server.mails().len() == 1).await;
     node.kill().await;
     server.answers(&json!({}));
     let node = home.start().await;

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 const BATCHES: usize = 6;
 
 /// Fills a store and kills the server while a delivery is in flight. Returns the deliveries before the kill.
@@ -29,7 +29,7 @@ async fn fill_store(home: &NodeFolder, receiver: &TestReceiver) -> Vec<Value> {
         node.client.post("/v1/apps/shop/events/batch", &json!({ "events": events })).await.expect(200);
     }
     let all = "/v1/apps/shop/deliveries?status=pending,retrying,in_flight";
-    wait_until("all have ended", LIMIT, async || node.client.list(all).await.is_empty()).await;
+    wait_until("all have ended", WAIT_LIMIT, async || node.client.list(all).await.is_empty()).await;
     let line = json!({ "ordered": "key" });
     node.client.make_endpoint("shop", "line", &receiver.url("/hang"), line).await;
     for n in 0..5 {
@@ -37,13 +37,14 @@ async fn fill_store(home: &NodeFolder, receiver: &TestReceiver) -> Vec<Value> {
             .publish("shop", &json!({ "id": format!("late{n}"), "type": "t", "key": "k", "data": n }))
             .await;
     }
-    wait_until("one is in flight", LIMIT, async || receiver.open_at("/hang") == 1).await;
-    wait_until("only the ordering group waits", LIMIT, async || node.client.list(all).await.len() == 5).await;
+    wait_until("one is in flight", WAIT_LIMIT, async || receiver.open_at("/hang") == 1).await;
+    wait_until("only the ordering group waits", WAIT_LIMIT, async || node.client.list(all).await.len() == 5)
+        .await;
     let before = node.client.list("/v1/apps/shop/deliveries").await;
     node.kill().await;
     // As if the clock had gone backwards meanwhile: their order in the ordering group differs from that of their ids.
-    let turns = "UPDATE deliveries SET order_seq = 9 - order_seq WHERE order_seq IS NOT NULL";
-    assert_eq!(Connection::open(home.store()).unwrap().execute(turns, []).unwrap(), 4);
+    let reverse = "UPDATE deliveries SET order_seq = 9 - order_seq WHERE order_seq IS NOT NULL";
+    assert_eq!(Connection::open(home.store()).unwrap().execute(reverse, []).unwrap(), 4);
     before
 }
 
@@ -65,7 +66,7 @@ async fn a_store_is_migrated_completely_also_after_a_kill_in_the_middle() {
     drop(file);
     let mut killed = migrate(&home);
     let is_half = async || run("SELECT count(*) FROM posthaste.events").is_ok_and(|count| count != "0");
-    wait_until("some of it is copied", LIMIT, is_half).await;
+    wait_until("some of it is copied", WAIT_LIMIT, is_half).await;
     killed.kill().await;
     let copied: usize = run("SELECT count(*) FROM posthaste.events").unwrap().parse().unwrap();
     println!("killed after {copied} events");
@@ -88,7 +89,7 @@ async fn a_store_is_migrated_completely_also_after_a_kill_in_the_middle() {
     let moved = "SELECT string_agg(line, ',') FROM (SELECT state || ':' || count(*) AS line FROM posthaste.deliveries GROUP BY state ORDER BY state) AS s";
     assert_eq!(run(moved).unwrap(), states);
     drop(file);
-    for table in ["events", "done", "attempts"] {
+    for table in ["events", "deliveries_ended", "attempts"] {
         let counts = format!(
             "SELECT (SELECT count(*) > 0 FROM posthaste.{table}), (SELECT count(*) FROM posthaste.{table}_rest)"
         );
@@ -107,7 +108,7 @@ async fn a_store_is_migrated_completely_also_after_a_kill_in_the_middle() {
     let after_ended: Vec<_> = ended(&after).into_iter().filter(|one| one["endpoint_id"] != "line").collect();
     assert_eq!(after_ended, ended(&before), "what had ended is as it was");
     let open = "/v1/apps/shop/deliveries?status=pending,retrying,in_flight";
-    wait_until("the rest is delivered", LIMIT, async || node.client.list(open).await.is_empty()).await;
+    wait_until("the rest is delivered", WAIT_LIMIT, async || node.client.list(open).await.is_empty()).await;
     let line: Vec<_> = receiver.receipts_at("/hang").iter().map(|receipt| receipt.id().to_owned()).collect();
     assert_eq!(
         line,
@@ -118,7 +119,7 @@ async fn a_store_is_migrated_completely_also_after_a_kill_in_the_middle() {
     let health = async || node.client.get("/v1/apps/shop/endpoints/dead/health").await.expect(200);
     assert_ne!(health().await["consecutive_failures"], 0, "its failures before the migration count");
     node.client.publish("shop", &json!({ "id": "well", "type": "rare", "data": {} })).await;
-    wait_until("it is well", LIMIT, async || health().await["consecutive_failures"] == 0).await;
+    wait_until("it is well", WAIT_LIMIT, async || health().await["consecutive_failures"] == 0).await;
     let again =
         json!({ "id": "b0n1", "type": "t", "key": "k", "data": { "n": 1, "text": "a\u{0}b\u{10ffff}" } });
     assert_eq!(node.client.try_publish("shop", &again).await.unwrap().status, 200, "it is known");
@@ -140,7 +141,7 @@ async fn a_copy_that_differs_from_its_source_is_detected_and_never_used() {
         node.client.publish("shop", &json!({ "id": format!("e{n}"), "type": "t", "data": n })).await;
     }
     let open = "/v1/apps/shop/deliveries?status=pending,retrying,in_flight";
-    wait_until("all have ended", LIMIT, async || node.client.list(open).await.is_empty()).await;
+    wait_until("all have ended", WAIT_LIMIT, async || node.client.list(open).await.is_empty()).await;
     assert_eq!(node.stop().await, Some(0), "{}", node.log());
     let (from, to) = (format!("sqlite:{}", home.store().display()), server.address("postgres"));
     let run = |sql: &str| server.run("postgres", &format!("SET search_path = posthaste; {sql}")).unwrap();

@@ -61,16 +61,16 @@ async fn keep_order(load: Load, seed: u64) {
     }
     let mut node = home.start().await;
     set_up(&node, &receiver).await;
-    let desk = CurrentNode::default();
-    desk.follow(&node.client);
-    let publishing = tokio::spawn(publish_all(desk.clone(), load));
-    let mut carried = 0;
+    let current_node = CurrentNode::default();
+    current_node.follow(&node.client);
+    let publishing = tokio::spawn(publish_all(current_node.clone(), load));
+    let mut interrupted = 0;
     for _ in 0..load.kills {
         tokio::time::sleep(Duration::from_millis(random.u64(100..1500))).await;
         node.kill().await;
-        carried += count_in_flight(&home.store());
+        interrupted += count_in_flight(&home.store());
         node = home.start().await;
-        desk.follow(&node.client);
+        current_node.follow(&node.client);
     }
     publishing.await.unwrap();
     let events = load.keys * load.rounds + load.whole;
@@ -82,15 +82,18 @@ async fn keep_order(load: Load, seed: u64) {
     let book = lock(&book);
     let duplicates: usize = book.taken.values().map(|times| times - 1).sum();
     println!(
-        "events={events} kills={} requests={} refused={} dup={duplicates} in_flight_at_kills={carried} {stored:?}",
+        "events={events} kills={} requests={} refused={} dup={duplicates} in_flight_at_kills={interrupted} {stored:?}",
         load.kills, book.requests, book.refused
     );
     assert!(book.inversions.is_empty(), "{:?}", book.inversions);
     let expected =
-        StoredCounts { deliveries: events, delivered: events, in_ordering_group: 0, unknown: carried };
+        StoredCounts { deliveries: events, delivered: events, in_ordering_group: 0, unknown: interrupted };
     assert_eq!(stored, expected, "nothing lost, nothing stuck");
-    assert!(duplicates <= carried, "only what was in flight at a kill comes twice");
-    assert!(carried > 0 && book.refused > events / FAILS_ONE_IN / 2, "too little happened to show anything");
+    assert!(duplicates <= interrupted, "only what was in flight at a kill comes twice");
+    assert!(
+        interrupted > 0 && book.refused > events / FAILS_ONE_IN / 2,
+        "too little happened to show anything"
+    );
 }
 
 async fn set_up(node: &TestNode, receiver: &TestReceiver) {
@@ -176,18 +179,18 @@ fn is_accepted(answer: &Value) -> bool {
 }
 
 /// Publishes batch after batch: no two events of an ordering group are published at the same time.
-async fn publish_all(desk: CurrentNode, load: Load) {
+async fn publish_all(current_node: CurrentNode, load: Load) {
     let audits: Vec<Value> = (0..load.whole).map(|n| event("audit.written", "whole", n, &json!(n))).collect();
     let mut audits = audits.chunks(load.whole.div_ceil(load.rounds));
     for round in 0..load.rounds {
         if let Some(audits) = audits.next() {
-            desk.publish(audits).await;
+            current_node.publish(audits).await;
         }
         for first in (0..load.keys).step_by(BATCH) {
             let keys = first..(first + BATCH).min(load.keys);
             let line =
                 |key: usize| event("order.changed", &format!("keyed-{key}"), round, &json!({ "key": key }));
-            desk.publish(&keys.map(line).collect::<Vec<_>>()).await;
+            current_node.publish(&keys.map(line).collect::<Vec<_>>()).await;
         }
     }
 }

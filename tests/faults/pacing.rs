@@ -6,7 +6,7 @@ use serde_json::json;
 use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
 
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 const PER_SECOND: u32 = 400;
 const BURST: u32 = 50;
 const FRESH: usize = 100;
@@ -27,17 +27,20 @@ async fn a_recovered_endpoint_with_a_hundred_thousand_waiting_is_called_at_its_r
     for _ in 0..100 {
         client.post("/v1/apps/a/events/batch", &batch).await.expect(200);
     }
-    wait_until("its circuit opens", LIMIT, async || client.metric("posthaste_circuits_open").await > 0.0)
-        .await;
+    wait_until("its circuit opens", WAIT_LIMIT, async || {
+        client.metric("posthaste_circuits_open").await > 0.0
+    })
+    .await;
     let tried_while_down = receiver.count_at("/in");
     assert!(tried_while_down < 1000, "{tried_while_down} of 100,000 were tried at an endpoint that is down");
     receiver.behave("/in", Behaviour::Ok);
     // A manual retry closes the circuit before the next probe does.
     let retrying = "/v1/apps/a/deliveries?status=retrying&limit=1";
-    let one = wait_for("one waits for a retry", LIMIT, async || client.list(retrying).await.pop()).await;
+    let one = wait_for("one waits for a retry", WAIT_LIMIT, async || client.list(retrying).await.pop()).await;
     let retry = format!("/v1/apps/a/deliveries/{}/retry", one["id"].as_str().unwrap());
     client.post(&retry, &json!({})).await;
-    wait_until("the backlog drains", LIMIT, async || receiver.count_at("/in") > tried_while_down + 200).await;
+    wait_until("the backlog drains", WAIT_LIMIT, async || receiver.count_at("/in") > tried_while_down + 200)
+        .await;
 
     let mut sent_at = HashMap::new();
     let mut ticks = tokio::time::interval(Duration::from_millis(40));
@@ -51,7 +54,7 @@ async fn a_recovered_endpoint_with_a_hundred_thousand_waiting_is_called_at_its_r
         let receipts = receiver.receipts_at("/in").into_iter();
         receipts.filter(|receipt| receipt.id().starts_with("fresh-")).collect::<Vec<_>>()
     };
-    wait_until("every fresh event arrives", LIMIT, async || fresh().len() >= FRESH).await;
+    wait_until("every fresh event arrives", WAIT_LIMIT, async || fresh().len() >= FRESH).await;
     let times: Vec<Duration> = fresh().iter().map(|receipt| receipt.at - sent_at[receipt.id()]).collect();
     let p99 = quantile(times, 0.99);
     let drained = &receiver.receipts_at("/in")[tried_while_down..];

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_process_on_the_same_store_is_refused_and_the_first_is_unharmed() {
@@ -25,7 +25,7 @@ async fn a_second_process_on_the_same_store_is_refused_and_the_first_is_unharmed
         assert!(!said.contains("posthaste is ready"), "{said}");
     }
     node.client.publish("a", &json!({ "type": "t", "data": 1 })).await;
-    wait_until("the first still delivers", LIMIT, async || receiver.count_at("/one") == 1).await;
+    wait_until("the first still delivers", WAIT_LIMIT, async || receiver.count_at("/one") == 1).await;
 }
 
 /// Floods the node and counts accepted publishes and those refused with 429. The rest of a refused body is read only
@@ -83,8 +83,9 @@ async fn a_flood_is_refused_with_429_before_memory_grows_and_accepted_events_arr
     assert!(most_kib < idle_kib + 240 * 1024, "idle {idle_kib} KiB, at most {most_kib} KiB");
 
     let accepted = small_accepted + large_accepted;
-    wait_until("everything accepted arrives", LIMIT, async || receiver.count_at("/one") >= accepted).await;
-    wait_until("and is recorded", LIMIT, async || {
+    wait_until("everything accepted arrives", WAIT_LIMIT, async || receiver.count_at("/one") >= accepted)
+        .await;
+    wait_until("and is recorded", WAIT_LIMIT, async || {
         node.client.list("/v1/apps/a/deliveries?status=delivered&limit=100").await.len() == accepted
     })
     .await;

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::{collections::HashMap, time::Duration};
 use tokio::time::{Instant, interval};
 
-const LIMIT: Duration = Duration::from_mins(5);
+const WAIT_LIMIT: Duration = Duration::from_mins(5);
 /// The endpoint's limit of deliveries in flight: each kill repeats at most this many.
 const IN_FLIGHT: usize = 256;
 
@@ -53,7 +53,7 @@ async fn latencies(client: &TestClient, receiver: &TestReceiver, count: usize) -
             client.post("/v1/apps/fresh/events", &json!({ "type": "t", "data": 1 })).await.expect(202);
         sent.insert(event["id"].as_str().unwrap().to_owned(), at);
     }
-    wait_until("all arrived", LIMIT, async || receiver.count_at("/fresh") >= before + count).await;
+    wait_until("all arrived", WAIT_LIMIT, async || receiver.count_at("/fresh") >= before + count).await;
     let receipts = receiver.receipts_at("/fresh");
     let mut took: Vec<Duration> =
         receipts.iter().filter_map(|receipt| sent.get(receipt.id()).map(|at| receipt.at - *at)).collect();
@@ -69,18 +69,19 @@ async fn replay_through_kills(count: usize, kills: usize) {
 
     for kill in 1..=kills {
         let reached = count * kill / (kills + 1);
-        wait_until("the replay is well under way", LIMIT, async || receiver.count_at("/e") >= reached).await;
+        wait_until("the replay is well under way", WAIT_LIMIT, async || receiver.count_at("/e") >= reached)
+            .await;
         node.kill().await;
         node = home.start().await;
     }
     let client = node.client.clone();
-    let done = wait_for("the replay is finished", LIMIT, async || {
+    let done = wait_for("the replay is finished", WAIT_LIMIT, async || {
         let replay = client.get(&path).await.expect(200);
         (replay["state"] == "finished").then_some(replay)
     })
     .await;
     assert_eq!((&done["replayed"], &done["refused"]), (&json!(count), &json!(0)), "{done:#}");
-    wait_until("everything is delivered", LIMIT, async || {
+    wait_until("everything is delivered", WAIT_LIMIT, async || {
         client.list("/v1/apps/a/deliveries?status=pending").await.is_empty()
             && client.list("/v1/apps/a/deliveries?status=in_flight").await.is_empty()
     })
@@ -109,8 +110,8 @@ async fn cancelled(client: &TestClient, receiver: &TestReceiver, count: usize, p
         client.post("/v1/apps/a/events/batch", &json!({ "events": events })).await.expect(200);
     }
     client.post("/v1/apps/a/endpoints/e/enable", &json!({})).await.expect(200);
-    let asked = json!({ "endpoint_id": "e", "status": ["cancelled"], "per_second": per_second });
-    let replay = client.post("/v1/apps/a/replays", &asked).await.expect(201);
+    let body = json!({ "endpoint_id": "e", "status": ["cancelled"], "per_second": per_second });
+    let replay = client.post("/v1/apps/a/replays", &body).await.expect(201);
     assert_eq!(replay["total"], count);
     format!("/v1/apps/a/replays/{}", replay["id"].as_str().unwrap())
 }

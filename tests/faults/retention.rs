@@ -9,7 +9,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
 
 async fn only_delivery(client: &TestClient, endpoint: &str) -> Option<Value> {
@@ -22,7 +22,7 @@ async fn detail(client: &TestClient, endpoint: &str) -> Value {
 }
 
 async fn is_in(client: &TestClient, endpoint: &str, status: &str) {
-    wait_until(&format!("{endpoint} is {status}"), LIMIT, async || {
+    wait_until(&format!("{endpoint} is {status}"), WAIT_LIMIT, async || {
         only_delivery(client, endpoint).await.is_some_and(|delivery| delivery["status"] == status)
     })
     .await;
@@ -57,11 +57,11 @@ async fn the_api_shows_the_remaining_records_after_days_weeks_and_months() {
     age(&home.store(), DAY * 11);
     let mut node = home.start().await;
     let client = node.client.clone();
-    wait_until("its payload is gone", LIMIT, async || {
+    wait_until("its payload is gone", WAIT_LIMIT, async || {
         client.get("/v1/apps/a/events/done").await.json()["data_erased"] == true
     })
     .await;
-    wait_until("its history is gone", LIMIT, async || {
+    wait_until("its history is gone", WAIT_LIMIT, async || {
         detail(&client, "done").await["attempts_expired"] == true
     })
     .await;
@@ -75,7 +75,7 @@ async fn the_api_shows_the_remaining_records_after_days_weeks_and_months() {
     age(&home.store(), DAY * 20);
     let mut node = home.start().await;
     let client = node.client.clone();
-    wait_until("the delivered one is gone", LIMIT, async || {
+    wait_until("the delivered one is gone", WAIT_LIMIT, async || {
         client.get("/v1/apps/a/events/done").await.status == 404
     })
     .await;
@@ -84,11 +84,11 @@ async fn the_api_shows_the_remaining_records_after_days_weeks_and_months() {
     assert_eq!((&shown["reason"], &shown["attempts_expired"]), (&json!("retention"), &json!(false)));
     assert_eq!(client.get("/v1/apps/a/events/held").await.json()["data_erased"], true);
     // The log line and the counter follow the commit that the API shows.
-    wait_until("it was said", LIMIT, async || {
+    wait_until("it was said", WAIT_LIMIT, async || {
         node.log().contains("the retention of events ended while deliveries of them waited")
     })
     .await;
-    wait_until("it was counted", LIMIT, async || {
+    wait_until("it was counted", WAIT_LIMIT, async || {
         let metrics = client.get("/metrics").await.text();
         metrics.contains("posthaste_deliveries_expired_by_retention_total 1\n")
             && metrics.contains("posthaste_retention_removed_total{what=\"events\"} 1\n")
@@ -100,11 +100,11 @@ async fn the_api_shows_the_remaining_records_after_days_weeks_and_months() {
     receiver.behave("/dead", Behaviour::Status(200));
     let node = home.start().await;
     let client = node.client.clone();
-    wait_until("its record is gone too", LIMIT, async || only_delivery(&client, "held").await.is_none())
+    wait_until("its record is gone too", WAIT_LIMIT, async || only_delivery(&client, "held").await.is_none())
         .await;
-    let letter = client.list("/v1/apps/a/dead-letters").await.remove(0);
-    assert_eq!(letter["expires_at"], Value::Null);
-    let id = letter["id"].as_str().unwrap();
+    let dead_letter = client.list("/v1/apps/a/dead-letters").await.remove(0);
+    assert_eq!(dead_letter["expires_at"], Value::Null);
+    let id = dead_letter["id"].as_str().unwrap();
     client.post(&format!("/v1/apps/a/dead-letters/{id}/replay"), &Value::Null).await.expect(202);
     is_in(&client, "dead", "delivered").await;
     assert_eq!(detail(&client, "dead").await["attempts"].as_array().unwrap().len(), 2);
@@ -124,7 +124,7 @@ async fn publish_old(client: &TestClient, count: usize) {
             "an id is free again with its event"
         );
     }
-    wait_until("all are delivered", LIMIT, async || {
+    wait_until("all are delivered", WAIT_LIMIT, async || {
         client.list("/v1/apps/old/deliveries?status=pending,retrying,in_flight&limit=1").await.is_empty()
     })
     .await;
@@ -138,7 +138,7 @@ async fn has_removed(client: &TestClient) -> bool {
 }
 
 async fn old_is_gone(client: &TestClient) {
-    wait_until("all that is old is gone", LIMIT, async || {
+    wait_until("all that is old is gone", WAIT_LIMIT, async || {
         client.list("/v1/apps/old/events").await.is_empty()
     })
     .await;
@@ -169,7 +169,7 @@ async fn kills_during_deletion_lose_no_new_events_and_the_file_stays_small() {
     let (mut left, mut in_the_middle) = (usize::MAX, 0);
     for _ in 0..6 {
         let client = node.client.clone();
-        wait_until("some of it is gone", LIMIT, async || left == 0 || has_removed(&client).await).await;
+        wait_until("some of it is gone", WAIT_LIMIT, async || left == 0 || has_removed(&client).await).await;
         node.kill().await;
         let now = dump(&home.store()).iter().filter(|row| row.endpoint == "old").count();
         println!("{now} old ones are left");
@@ -182,7 +182,7 @@ async fn kills_during_deletion_lose_no_new_events_and_the_file_stays_small() {
     assert!(in_the_middle > 0, "none of the kills came in the middle of it");
     old_is_gone(&node.client).await;
     producers.finish(running).await;
-    wait_until("everything fresh has ended", LIMIT, async || {
+    wait_until("everything fresh has ended", WAIT_LIMIT, async || {
         node.client.list("/v1/apps/a/deliveries?status=pending,retrying,in_flight").await.is_empty()
     })
     .await;

@@ -6,7 +6,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 const ENDPOINTS: usize = 120;
 
 fn key(fill: u8) -> String {
@@ -28,8 +28,10 @@ async fn encryption(client: &TestClient) -> Value {
 }
 
 async fn until_rotated(client: &TestClient) {
-    wait_until("everything is re-encrypted", LIMIT, async || encryption(client).await["rotating"] == false)
-        .await;
+    wait_until("everything is re-encrypted", WAIT_LIMIT, async || {
+        encryption(client).await["rotating"] == false
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,7 +49,7 @@ async fn secrets_are_re_encrypted_through_a_kill_and_changes_and_then_the_old_ke
 
     home.set("ENCRYPTION_KEY", &format!("new:{},old:{ENCRYPTION_KEY}", key(7)));
     let mut node = home.start().await;
-    wait_until("some are re-encrypted", LIMIT, async || {
+    wait_until("some are re-encrypted", WAIT_LIMIT, async || {
         encryption(&node.client).await["sealed"][0]["count"].as_u64().unwrap() > 5
     })
     .await;
@@ -68,9 +70,9 @@ async fn secrets_are_re_encrypted_through_a_kill_and_changes_and_then_the_old_ke
     until_rotated(&client).await;
     let done = encryption(&client).await;
     assert_eq!(done["sealed"][1], json!({ "key": "old", "count": 0 }), "{done}");
-    wait_until("deliveries went on", LIMIT, async || receiver.count_at("/e") == ENDPOINTS).await;
+    wait_until("deliveries went on", WAIT_LIMIT, async || receiver.count_at("/e") == ENDPOINTS).await;
     let said = "the others are needed only for older backups";
-    wait_until("the log says so", LIMIT, async || node.log().contains(said)).await;
+    wait_until("the log says so", WAIT_LIMIT, async || node.log().contains(said)).await;
     let after = client.get("/v1/apps/a/endpoints/e0").await.expect(200);
     assert_eq!(after, before, "nothing that people see of an endpoint has changed");
     assert!(client.list("/v1/audit?action=endpoint.changed").await.is_empty(), "no user changed anything");
@@ -80,7 +82,7 @@ async fn secrets_are_re_encrypted_through_a_kill_and_changes_and_then_the_old_ke
     let mut node = home.start().await;
     assert_eq!(secrets(&node.client).await, expected);
     node.client.publish("a", &json!({ "type": "t", "data": 2 })).await;
-    wait_until("it still delivers", LIMIT, async || receiver.count_at("/e") == 2 * ENDPOINTS).await;
+    wait_until("it still delivers", WAIT_LIMIT, async || receiver.count_at("/e") == 2 * ENDPOINTS).await;
     let receipts = receiver.receipts_at("/e");
     let headers = receipts[ENDPOINTS..].iter().map(|receipt| receipt.header("authorization").to_owned());
     assert_eq!(headers.collect::<std::collections::BTreeSet<_>>().len(), ENDPOINTS);

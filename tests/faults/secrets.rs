@@ -9,7 +9,7 @@ use http::Method;
 use serde_json::{Value, json};
 use std::{path::Path, time::Duration};
 
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 const GIVEN_SECRET: &[u8] = b"marker-of-the-given-secret-00001";
 const ROTATED_SECRET: &[u8] = b"marker-of-the-rotated-secret-001";
 const HEADER_SECRET: &str = "marker-of-the-header-value";
@@ -44,12 +44,13 @@ async fn use_secrets(
     let app = client.with_key(key["key"].as_str().unwrap());
     receiver.behave("/given", Behaviour::Status(500));
     let published = app.publish("a", &json!({ "type": "t", "data": 1 })).await;
-    wait_until("one is dead", LIMIT, async || app.list("/v1/apps/a/dead-letters").await.len() == 1).await;
+    wait_until("one is dead", WAIT_LIMIT, async || app.list("/v1/apps/a/dead-letters").await.len() == 1)
+        .await;
     let rotation = json!({ "secret": secret(ROTATED_SECRET) });
     app.post("/v1/apps/a/endpoints/given/secret/rotate", &rotation).await.expect(200);
     receiver.behave("/given", Behaviour::Ok);
     app.publish("a", &json!({ "type": "t", "data": 2 })).await;
-    wait_until("the next is delivered", LIMIT, async || receiver.count_at("/given") == 3).await;
+    wait_until("the next is delivered", WAIT_LIMIT, async || receiver.count_at("/given") == 3).await;
 
     let events = "/v1/apps/a/events";
     let endpoints = "/v1/apps/a/endpoints";

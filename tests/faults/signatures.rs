@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 /// JSON that a careless sender would change on its way.
 const ODD_JSON: [&str; 12] = [
@@ -50,7 +50,7 @@ async fn official_libraries_verify_what_is_received_and_refuse_what_was_tampered
     for raw in ODD_JSON {
         publish(raw).await;
     }
-    wait_until("all are received", LIMIT, async || receiver.count_at("/one") == ODD_JSON.len()).await;
+    wait_until("all are received", WAIT_LIMIT, async || receiver.count_at("/one") == ODD_JSON.len()).await;
     let before = receiver.receipts_at("/one");
     let rotated =
         client.post("/v1/apps/a/endpoints/one/secret/rotate", &json!({ "overlap": "24h" })).await.expect(200);
@@ -59,7 +59,8 @@ async fn official_libraries_verify_what_is_received_and_refuse_what_was_tampered
     for raw in ODD_JSON {
         publish(raw).await;
     }
-    wait_until("all are received", LIMIT, async || receiver.count_at("/one") == 2 * ODD_JSON.len()).await;
+    wait_until("all are received", WAIT_LIMIT, async || receiver.count_at("/one") == 2 * ODD_JSON.len())
+        .await;
     let after = receiver.receipts_at("/one").split_off(ODD_JSON.len());
 
     let bodies: Vec<String> =

@@ -4,7 +4,7 @@ use crate::harness::{Namespace, NodeFolder, TestReceiver, attempt_classes, wait_
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forbidden_address_is_refused_when_written_and_never_connected_to_through_a_name() {
@@ -46,7 +46,7 @@ async fn a_forbidden_address_is_refused_when_written_and_never_connected_to_thro
     let published = client.publish("a", &json!({ "type": "t", "data": 1 })).await;
     for delivery in published["deliveries"].as_array().unwrap() {
         let id = delivery["id"].as_str().unwrap();
-        wait_until("it was tried", LIMIT, async || {
+        wait_until("it was tried", WAIT_LIMIT, async || {
             !client.delivery("a", id).await["attempts"].as_array().unwrap().is_empty()
         })
         .await;
@@ -60,6 +60,6 @@ async fn a_forbidden_address_is_refused_when_written_and_never_connected_to_thro
     home.set("ALLOW_ADDRESSES", "127.0.0.1");
     let node = home.start().await;
     node.client.publish("a", &json!({ "type": "t", "data": 2 })).await;
-    wait_until("the canary is reached", LIMIT, async || canary.count_at("/canary") == 1).await;
+    wait_until("the canary is reached", WAIT_LIMIT, async || canary.count_at("/canary") == 1).await;
     assert_eq!(canary.count_at("/private"), 0);
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Ten deliveries to each of three endpoints that take two at a time: slow ones that end within the grace period, and
@@ -31,7 +31,7 @@ async fn set_up(client: &TestClient, receiver: &TestReceiver) -> Vec<(String, St
             deliveries.push((word("endpoint_id"), word("id")));
         }
     }
-    wait_until("two are open at each", LIMIT, async || {
+    wait_until("two are open at each", WAIT_LIMIT, async || {
         ["/slow", "/hung", "/drip"].iter().all(|path| receiver.open_at(path) == 2)
     })
     .await;
@@ -39,7 +39,7 @@ async fn set_up(client: &TestClient, receiver: &TestReceiver) -> Vec<(String, St
 }
 
 async fn all_delivered(client: &TestClient, count: usize) {
-    wait_until("all are delivered", LIMIT, async || {
+    wait_until("all are delivered", WAIT_LIMIT, async || {
         client.list("/v1/apps/a/deliveries?status=delivered").await.len() == count
     })
     .await;
@@ -94,7 +94,7 @@ async fn a_second_sigterm_ends_it_at_once_and_loses_nothing() {
     let client = node.client.clone();
     set_up(&client, &receiver).await;
     node.term();
-    wait_until("/readyz turns 503", LIMIT, async || client.get("/readyz").await.status == 503).await;
+    wait_until("/readyz turns 503", WAIT_LIMIT, async || client.get("/readyz").await.status == 503).await;
     let told_at = Instant::now();
     node.term();
     let code = node.exited().await.code();
@@ -120,13 +120,13 @@ async fn ten_restarts_under_load_repeat_nothing_and_leave_nothing_unknown() {
     let running = producers.start(8, Duration::from_millis(2));
     for _ in 0..10 {
         let enough = receiver.receipts().len() + 200;
-        wait_until("some more is delivered", LIMIT, async || receiver.receipts().len() > enough).await;
+        wait_until("some more is delivered", WAIT_LIMIT, async || receiver.receipts().len() > enough).await;
         assert_eq!(node.stop().await, Some(0), "{}", node.log());
         node = home.start().await;
         producers.follow(&node.client);
     }
     producers.finish(running).await;
-    wait_until("everything has ended", LIMIT, async || {
+    wait_until("everything has ended", WAIT_LIMIT, async || {
         node.client.list("/v1/apps/a/deliveries?status=pending,retrying,in_flight").await.is_empty()
     })
     .await;

@@ -8,7 +8,7 @@ use crate::{
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 const SMALL_DISK: &str = "/mnt";
 
 async fn set_up(client: &TestClient, receiver: &TestReceiver) {
@@ -60,31 +60,31 @@ async fn a_nearly_full_disk_refuses_events_but_deliveries_continue() {
     let client = node.client.clone();
     set_up(&client, &receiver).await;
     client.try_publish("a", &event(10)).await.unwrap().expect(202);
-    wait_until("the first arrives", LIMIT, async || receiver.count_at("/one") == 1).await;
+    wait_until("the first arrives", WAIT_LIMIT, async || receiver.count_at("/one") == 1).await;
     let later = json!({ "type": "t", "data": 1, "deliver_at": from_now(Duration::from_secs(6)) });
     client.try_publish("a", &later).await.unwrap().expect(202);
-    wait_until("the first is recorded", LIMIT, async || {
+    wait_until("the first is recorded", WAIT_LIMIT, async || {
         !client.list("/v1/apps/a/deliveries?status=delivered").await.is_empty()
     })
     .await;
 
     let filler = format!("{SMALL_DISK}/filler");
     std::fs::write(&filler, vec![b'x'; 60 << 20]).unwrap();
-    wait_until("publishing is refused", LIMIT, async || {
+    wait_until("publishing is refused", WAIT_LIMIT, async || {
         client.try_publish("a", &event(10)).await.unwrap().status == 507
     })
     .await;
     assert_full(&client, "disk_free_min").await;
     let before = receiver.count_at("/one");
-    wait_until("what waited is delivered", LIMIT, async || receiver.count_at("/one") > before).await;
-    wait_until("and recorded", LIMIT, async || {
+    wait_until("what waited is delivered", WAIT_LIMIT, async || receiver.count_at("/one") > before).await;
+    wait_until("and recorded", WAIT_LIMIT, async || {
         client.list("/v1/apps/a/deliveries?status=pending,retrying,in_flight").await.is_empty()
     })
     .await;
     assert_eq!(client.try_publish("a", &event(10)).await.unwrap().status, 507);
 
     std::fs::remove_file(&filler).unwrap();
-    wait_until("publishing works again", LIMIT, async || {
+    wait_until("publishing works again", WAIT_LIMIT, async || {
         client.try_publish("a", &event(10)).await.unwrap().status == 202
     })
     .await;
@@ -98,7 +98,7 @@ async fn a_store_at_its_limit_accepts_events_again_after_retention_freed_space()
     let mut node = home.start().await;
     let client = node.client.clone();
     set_up(&client, &receiver).await;
-    let accepted = wait_for("publishing is refused", LIMIT, async || {
+    let accepted = wait_for("publishing is refused", WAIT_LIMIT, async || {
         let mut accepted = 0;
         while client.try_publish("a", &event(100 << 10)).await.unwrap().status == 202 {
             accepted += 1;
@@ -107,13 +107,13 @@ async fn a_store_at_its_limit_accepts_events_again_after_retention_freed_space()
     })
     .await;
     assert!((25..45).contains(&accepted), "{accepted} times 100 KiB are about 4 MiB");
-    wait_until("all are delivered", LIMIT, async || receiver.count_at("/one") == accepted).await;
+    wait_until("all are delivered", WAIT_LIMIT, async || receiver.count_at("/one") == accepted).await;
     assert_full(&client, "store_bytes_max").await;
     assert_eq!(node.stop().await, Some(0));
 
     age(&home.store(), Duration::from_hours(31 * 24));
     let node = home.start().await;
-    wait_until("publishing works again", LIMIT, async || {
+    wait_until("publishing works again", WAIT_LIMIT, async || {
         node.client.try_publish("a", &event(10)).await.unwrap().status == 202
     })
     .await;

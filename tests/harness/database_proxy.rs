@@ -35,7 +35,7 @@ pub(crate) struct DatabaseProxy {
     state: Arc<ProxyState>,
 }
 
-/// A writer's batch, from the statement that begins its transaction: its row in `ledger` is counted up to this
+/// A writer's batch, from the statement that begins its transaction: its row in `writer_batches` is counted up to this
 /// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WriterBatch {
@@ -320,9 +320,9 @@ impl Messages {
     }
 
     fn next(&mut self) -> Option<Vec<u8>> {
-        let letter = usize::from(self.has_said_hello);
-        let length = self.bytes.get(letter..letter + 4)?.try_into().unwrap();
-        let length = letter + u32::from_be_bytes(length) as usize;
+        let offset = usize::from(self.has_said_hello);
+        let length = self.bytes.get(offset..offset + 4)?.try_into().unwrap();
+        let length = offset + u32::from_be_bytes(length) as usize;
         if self.bytes.len() < length {
             return None;
         }

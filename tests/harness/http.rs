@@ -124,9 +124,9 @@ impl TestClient {
 
     async fn connection(&self) -> io::Result<SendRequest<Full<Bytes>>> {
         loop {
-            let Some(mut rested) = self.idle.lock().unwrap().pop() else { break };
-            if rested.ready().await.is_ok() {
-                return Ok(rested);
+            let Some(mut idle) = self.idle.lock().unwrap().pop() else { break };
+            if idle.ready().await.is_ok() {
+                return Ok(idle);
             }
         }
         let stream = TcpStream::connect(self.address).await?;

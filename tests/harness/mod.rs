@@ -54,8 +54,8 @@ pub(crate) fn report(figures: impl Display) {
 /// Returns the largest of the smallest `part` (0.99 for the 99th percentile).
 pub(crate) fn quantile(mut times: Vec<Duration>, part: f64) -> Duration {
     times.sort_unstable();
-    let place = ((times.len() as f64 * part).ceil() as usize).clamp(1, times.len().max(1));
-    times.get(place - 1).copied().unwrap_or_default()
+    let rank = ((times.len() as f64 * part).ceil() as usize).clamp(1, times.len().max(1));
+    times.get(rank - 1).copied().unwrap_or_default()
 }
 
 /// Returns a future time in the API's format.

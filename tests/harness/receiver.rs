@@ -72,7 +72,7 @@ impl ReceivedWebhook {
 #[derive(Clone)]
 pub(crate) struct TestReceiver {
     pub(crate) address: SocketAddr,
-    ledger: Arc<Mutex<ReceiverLog>>,
+    bodies: Arc<Mutex<ReceiverLog>>,
 }
 
 #[derive(Default)]
@@ -95,7 +95,7 @@ impl TestReceiver {
     pub(crate) async fn start_at(address: &str) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let receiver = Self { address, ledger: Arc::default() };
+        let receiver = Self { address, bodies: Arc::default() };
         let serving = receiver.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -143,7 +143,7 @@ impl TestReceiver {
     }
 
     fn lock(&self) -> MutexGuard<'_, ReceiverLog> {
-        self.ledger.lock().unwrap()
+        self.bodies.lock().unwrap()
     }
 
     async fn serve(self, stream: TcpStream) {
@@ -171,14 +171,14 @@ impl TestReceiver {
 
     /// Records the request, and returns its number and how to answer it.
     fn record(&self, receipt: &ReceivedWebhook) -> (usize, AnswerPlan) {
-        let mut ledger = self.lock();
+        let mut bodies = self.lock();
         let path = receipt.path.clone();
         let id = receipt.id().to_owned();
-        ledger.receipts.push(receipt.clone());
-        let number = ledger.receipts.len() - 1;
-        let seen = *ledger.seen.entry((path.clone(), id)).and_modify(|seen| *seen += 1).or_insert(1);
-        let request = *ledger.requests.entry(path.clone()).and_modify(|count| *count += 1).or_insert(1);
-        let plan = match ledger.behaviours.get(&path).cloned().unwrap_or(Behaviour::Ok) {
+        bodies.receipts.push(receipt.clone());
+        let number = bodies.receipts.len() - 1;
+        let seen = *bodies.seen.entry((path.clone(), id)).and_modify(|seen| *seen += 1).or_insert(1);
+        let request = *bodies.requests.entry(path.clone()).and_modify(|count| *count += 1).or_insert(1);
+        let plan = match bodies.behaviours.get(&path).cloned().unwrap_or(Behaviour::Ok) {
             Behaviour::Ok => AnswerPlan::Answer(200),
             Behaviour::Status(status) => AnswerPlan::Answer(status),
             Behaviour::FailFirst { times, status } => {
@@ -188,8 +188,8 @@ impl TestReceiver {
                 AnswerPlan::Answer(if request.is_multiple_of(every) { 500 } else { 200 })
             }
             Behaviour::Slow(by) => AnswerPlan::After(by),
-            Behaviour::Decide(judge) => {
-                judge(receipt).map_or(AnswerPlan::Odd(Behaviour::Hang), AnswerPlan::Answer)
+            Behaviour::Decide(evaluate) => {
+                evaluate(receipt).map_or(AnswerPlan::Odd(Behaviour::Hang), AnswerPlan::Answer)
             }
             other => AnswerPlan::Odd(other),
         };
@@ -235,8 +235,8 @@ struct OpenRequest<'a> {
 
 impl<'a> OpenRequest<'a> {
     fn new(receiver: &'a TestReceiver, path: &str) -> Self {
-        let mut ledger = receiver.lock();
-        let (now, most) = ledger.open.entry(path.to_owned()).or_default();
+        let mut bodies = receiver.lock();
+        let (now, most) = bodies.open.entry(path.to_owned()).or_default();
         *now += 1;
         *most = (*most).max(*now);
         Self { receiver, path: path.to_owned() }

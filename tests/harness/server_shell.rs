@@ -32,8 +32,8 @@ impl ServerShell {
         let mut folder = String::new();
         answers.read_line(&mut folder).unwrap();
         assert!(!folder.is_empty(), "the server did not start");
-        let told = Mutex::new((child.stdin.take().unwrap(), answers));
-        Self { folder: folder.trim().to_owned(), pipes: told, _child: child }
+        let pipes = Mutex::new((child.stdin.take().unwrap(), answers));
+        Self { folder: folder.trim().to_owned(), pipes, _child: child }
     }
 
     /// Sends a command. Returns when it is done.

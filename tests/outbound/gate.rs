@@ -35,9 +35,9 @@ impl SendGate for CountingGate {
 
 /// Starts a receiver that answers, records all bytes, and signals when a connection is closed.
 async fn listening() -> (ScriptedReceiver, Arc<Mutex<Vec<u8>>>, mpsc::UnboundedReceiver<()>) {
-    let heard = Arc::new(Mutex::new(Vec::new()));
+    let received = Arc::new(Mutex::new(Vec::new()));
     let (hung_up, ends) = mpsc::unbounded_channel();
-    let notes = heard.clone();
+    let notes = received.clone();
     let receiver = ScriptedReceiver::start(move |_, mut peer| {
         let (notes, hung_up) = (notes.clone(), hung_up.clone());
         async move {
@@ -50,7 +50,7 @@ async fn listening() -> (ScriptedReceiver, Arc<Mutex<Vec<u8>>>, mpsc::UnboundedR
         }
     })
     .await;
-    (receiver, heard, ends)
+    (receiver, received, ends)
 }
 
 fn behind(gate: &Arc<CountingGate>) -> HttpClient {
@@ -68,25 +68,25 @@ async fn behind_a_closed_gate_no_connection_is_opened() {
 
 #[tokio::test]
 async fn no_byte_goes_out_if_the_gate_closes_between_connecting_and_the_first_byte() {
-    let (receiver, heard, mut ends) = listening().await;
+    let (receiver, received, mut ends) = listening().await;
     let gate = CountingGate::open_for(1);
     assert_eq!(behind(&gate).post(request(&receiver.url())).await, Err(GateClosed));
     ends.recv().await.unwrap();
-    assert_eq!((receiver.accepted(), heard.lock().unwrap().len()), (1, 0), "connected, and nothing said");
+    assert_eq!((receiver.accepted(), received.lock().unwrap().len()), (1, 0), "connected, and nothing said");
 }
 
 #[tokio::test]
 async fn a_kept_alive_connection_does_not_bypass_the_gate() {
-    let (receiver, heard, mut ends) = listening().await;
+    let (receiver, received, mut ends) = listening().await;
     let gate = CountingGate::open_for(usize::MAX);
     let client = behind(&gate);
     assert_eq!(client.post(request(&receiver.url())).await.unwrap().status, Some(200));
-    let said = heard.lock().unwrap().len();
+    let said = received.lock().unwrap().len();
     // Open when the request begins, and closed when its first byte is to go out.
     gate.open_for.store(gate.checks() + 1, SeqCst);
     assert_eq!(client.post(request(&receiver.url())).await, Err(GateClosed));
     ends.recv().await.unwrap();
-    assert_eq!((receiver.accepted(), heard.lock().unwrap().len()), (1, said));
+    assert_eq!((receiver.accepted(), received.lock().unwrap().len()), (1, said));
     // The connection is gone, and the gate opens again.
     gate.open_for.store(usize::MAX, SeqCst);
     assert_eq!(client.post(request(&receiver.url())).await.unwrap().status, Some(200));
@@ -95,7 +95,7 @@ async fn a_kept_alive_connection_does_not_bypass_the_gate() {
 
 #[tokio::test]
 async fn a_request_that_has_begun_may_end_after_the_gate_closes() {
-    let (receiver, heard, _ends) = listening().await;
+    let (receiver, received, _ends) = listening().await;
     let gate = CountingGate::open_for(2);
     // More than a socket takes at once: the rest of it is written after the gate has closed.
     let body = vec![b'x'; 4 << 20].into();
@@ -104,6 +104,6 @@ async fn a_request_that_has_begun_may_end_after_the_gate_closes() {
         .await
         .unwrap();
     assert_eq!(outcome.status, Some(200), "{outcome:?}");
-    assert!(heard.lock().unwrap().len() > 4 << 20);
+    assert!(received.lock().unwrap().len() > 4 << 20);
     assert_eq!(gate.checks(), 2, "asked before connecting and before the first byte");
 }

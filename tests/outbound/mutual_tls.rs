@@ -59,8 +59,8 @@ fn client(trusted: Option<&Authority>) -> HttpClient {
     client_with(options, &[(NAME, &[&["127.0.0.1"]])])
 }
 
-fn client_identity(signer: Option<&Authority>, adjust: impl Fn(&mut CertificateParams)) -> TlsDocument {
-    let (certificate, key) = identity("posthaste", signer, adjust);
+fn client_identity(signing_keys: Option<&Authority>, adjust: impl Fn(&mut CertificateParams)) -> TlsDocument {
+    let (certificate, key) = identity("posthaste", signing_keys, adjust);
     TlsDocument {
         client_certificate: Some(certificate.pem()),
         client_key: Some(key.serialize_pem()),

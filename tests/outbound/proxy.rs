@@ -82,7 +82,7 @@ async fn every_kind_of_proxy_gets_the_checked_address_and_its_tunnel_is_kept() {
     let socks = TestProxy::socks5(receiver.address, false).await;
     let socks_with_credentials = TestProxy::socks5(receiver.address, true).await;
     let credentials = "posthaste:p%40ss%3Aword";
-    for (proxy, setting, asked) in [
+    for (proxy, setting, requested) in [
         (&http, at("http", &http.receiver), format!("CONNECT 127.0.0.2:{port} HTTP/1.1")),
         (
             &http_with_credentials,
@@ -109,7 +109,7 @@ async fn every_kind_of_proxy_gets_the_checked_address_and_its_tunnel_is_kept() {
             assert_eq!(outcome.address, Some(([127, 0, 0, 2], port).into()), "{setting}");
             assert_eq!(outcome.timings.connect_us.is_some(), n == 0, "{setting}");
         }
-        assert_eq!(proxy.requests(), [asked], "{setting}");
+        assert_eq!(proxy.requests(), [requested], "{setting}");
     }
     canary.was_left_alone();
 }
@@ -336,7 +336,7 @@ async fn a_proxy_that_resolves_is_given_names_and_nothing_is_looked_up_here() {
     let port = receiver.address.port();
     let (http, socks) =
         (TestProxy::http(receiver.address, false).await, TestProxy::socks5(receiver.address, false).await);
-    for (proxy, scheme, asked) in [
+    for (proxy, scheme, requested) in [
         (&http, "http", format!("CONNECT unheard-of.example:{port} HTTP/1.1")),
         (&socks, "socks5", format!("unheard-of.example:{port}")),
     ] {
@@ -348,7 +348,7 @@ async fn a_proxy_that_resolves_is_given_names_and_nothing_is_looked_up_here() {
             assert_answered(&outcome, 200);
             assert_eq!(outcome.address, None);
         }
-        assert_eq!(proxy.requests(), [asked]);
+        assert_eq!(proxy.requests(), [requested]);
         assert_eq!(names.lookups.load(Ordering::SeqCst), 0);
     }
 }
@@ -359,13 +359,13 @@ async fn an_ipv6_address_is_sent_in_each_proxys_format() {
     let port = receiver.address.port();
     let (http, socks) =
         (TestProxy::http(receiver.address, false).await, TestProxy::socks5(receiver.address, false).await);
-    for (proxy, scheme, asked) in [
+    for (proxy, scheme, requested) in [
         (&http, "http", format!("CONNECT [::1]:{port} HTTP/1.1")),
         (&socks, "socks5", format!("[::1]:{port}")),
     ] {
         let client = client(&at(scheme, &proxy.receiver));
         assert_answered(&post(&client, &format!("http://[::1]:{port}/")).await, 200);
-        assert_eq!(proxy.requests(), [asked]);
+        assert_eq!(proxy.requests(), [requested]);
     }
 }
 

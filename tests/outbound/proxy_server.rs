@@ -25,25 +25,25 @@ pub(crate) type Requests = Arc<Mutex<Vec<String>>>;
 
 pub(crate) struct TestProxy {
     pub(crate) receiver: ScriptedReceiver,
-    asked: Requests,
+    requests: Requests,
 }
 
 impl TestProxy {
     pub(crate) fn requests(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+        self.requests.lock().unwrap().clone()
     }
 
     /// A CONNECT proxy, with the right credentials required, or without any.
     pub(crate) async fn http(to: SocketAddr, wants_credentials: bool) -> Self {
-        Self::start(move |peer, asked| serve_connect(peer, to, wants_credentials, asked)).await
+        Self::start(move |peer, requests| serve_connect(peer, to, wants_credentials, requests)).await
     }
 
     pub(crate) async fn https(to: SocketAddr, acceptor: TlsAcceptor) -> Self {
-        Self::start(move |peer, asked| {
+        Self::start(move |peer, requests| {
             let acceptor = acceptor.clone();
             async move {
                 if let Ok(stream) = acceptor.accept(peer.stream).await {
-                    serve_connect(ScriptedConnection::new(stream), to, true, asked).await;
+                    serve_connect(ScriptedConnection::new(stream), to, true, requests).await;
                 }
             }
         })
@@ -51,16 +51,16 @@ impl TestProxy {
     }
 
     pub(crate) async fn socks5(to: SocketAddr, wants_credentials: bool) -> Self {
-        Self::start(move |peer, asked| async move {
-            let _ = serve_socks(peer.stream, Ok(to), wants_credentials, asked).await;
+        Self::start(move |peer, requests| async move {
+            let _ = serve_socks(peer.stream, Ok(to), wants_credentials, requests).await;
         })
         .await
     }
 
     /// Refuses every tunnel, with this reply.
     pub(crate) async fn socks5_refusing(reply: u8) -> Self {
-        Self::start(move |peer, asked| async move {
-            let _ = serve_socks(peer.stream, Err(reply), false, asked).await;
+        Self::start(move |peer, requests| async move {
+            let _ = serve_socks(peer.stream, Err(reply), false, requests).await;
         })
         .await
     }
@@ -70,10 +70,10 @@ impl TestProxy {
         F: Fn(ScriptedConnection<TcpStream>, Requests) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        let asked = Requests::default();
-        let noted = asked.clone();
+        let requests = Requests::default();
+        let noted = requests.clone();
         let receiver = ScriptedReceiver::start(move |_, peer| serve(peer, noted.clone())).await;
-        Self { receiver, asked }
+        Self { receiver, requests }
     }
 }
 
@@ -81,10 +81,10 @@ async fn serve_connect<S: AsyncRead + AsyncWrite + Unpin>(
     mut peer: ScriptedConnection<S>,
     to: SocketAddr,
     wants_credentials: bool,
-    asked: Requests,
+    requests: Requests,
 ) {
     let Some(head) = peer.request().await else { return };
-    asked.lock().unwrap().push(head.lines().next().unwrap().to_owned());
+    requests.lock().unwrap().push(head.lines().next().unwrap().to_owned());
     assert!(head.contains("\r\nhost: ") && !head.contains("content-"), "{head}");
     if head.contains(BASIC) != wants_credentials {
         peer.send(UNAUTHORIZED).await;
@@ -102,7 +102,7 @@ async fn serve_socks(
     mut stream: TcpStream,
     to: Result<SocketAddr, u8>,
     wants_credentials: bool,
-    asked: Requests,
+    requests: Requests,
 ) -> std::io::Result<()> {
     let mut greeting = [0; 3];
     stream.read_exact(&mut greeting).await?;
@@ -127,7 +127,7 @@ async fn serve_socks(
         other => panic!("address type {other}"),
     };
     let port = stream.read_u16().await?;
-    asked.lock().unwrap().push(format!("{host}:{port}"));
+    requests.lock().unwrap().push(format!("{host}:{port}"));
     match to {
         Err(reply) => stream.write_all(&[5, reply, 0, 1, 0, 0, 0, 0, 0, 0]).await,
         Ok(to) => {

@@ -60,9 +60,9 @@ async fn a_connection_is_closed_where_the_receiver_asks_for_it() {
 async fn endpoint_queues_do_not_share_connections_and_fresh_opens_a_new_one() {
     let receiver = ScriptedReceiver::answering(OK).await;
     let client = client();
-    for lane in [1, 2, 1, 2] {
+    for queue in [1, 2, 1, 2] {
         client
-            .post(OutboundRequest { endpoint_id: EndpointId::from_i64(lane), ..request(&receiver.url()) })
+            .post(OutboundRequest { endpoint_id: EndpointId::from_i64(queue), ..request(&receiver.url()) })
             .await
             .unwrap();
     }
@@ -90,9 +90,9 @@ async fn a_queue_whose_url_changes_closes_its_old_connections() {
 #[tokio::test]
 async fn idle_connections_are_bounded_and_swept() {
     let receiver = ScriptedReceiver::answering(OK).await;
-    let post_at_once = async |client: &HttpClient, lanes: i64| {
-        let posts = (0..lanes).map(|lane| OutboundRequest {
-            endpoint_id: EndpointId::from_i64(lane % 2),
+    let post_at_once = async |client: &HttpClient, queues: i64| {
+        let posts = (0..queues).map(|queue| OutboundRequest {
+            endpoint_id: EndpointId::from_i64(queue % 2),
             ..request(&receiver.url())
         });
         let client = &client;
@@ -318,13 +318,13 @@ async fn every_answer_belongs_to_its_own_request() {
     .await;
     let client = Arc::new(client());
     let senders: Vec<_> = (0..32)
-        .map(|carrier| {
+        .map(|http_sender| {
             let (client, url) = (Arc::clone(&client), receiver.url());
             tokio::spawn(async move {
                 for n in 0..100 {
-                    let number = (carrier * 1000 + n).to_string();
+                    let number = (http_sender * 1000 + n).to_string();
                     let headers = vec![("x-number".into(), number.clone())];
-                    let endpoint_id = EndpointId::from_i64(carrier % 4);
+                    let endpoint_id = EndpointId::from_i64(http_sender % 4);
                     let outcome =
                         client.post(OutboundRequest { headers, endpoint_id, ..request(&url) }).await.unwrap();
                     assert_answered(&outcome, 200);
@@ -333,8 +333,8 @@ async fn every_answer_belongs_to_its_own_request() {
             })
         })
         .collect();
-    for carrier in senders {
-        carrier.await.unwrap();
+    for http_sender in senders {
+        http_sender.await.unwrap();
     }
     assert!(client.idle() <= 32);
 }

@@ -8,7 +8,7 @@ use posthaste::domain::{
     id::{AttemptId, DeliveryId, EventId},
     request_headers::{self, RequestParts},
     secret::Secret,
-    signer::Signer,
+    signing_keys::SigningKeys,
     time::Timestamp,
 };
 use serde_json::{Value, json};
@@ -132,11 +132,11 @@ impl Case {
                 valid_until: None,
             })
             .collect();
-        let signer = Signer::prepare(&contract, &signing).unwrap();
+        let signing_keys = SigningKeys::prepare(&contract, &signing).unwrap();
         let attempt = AttemptId { delivery: root, position: 1 };
         let request = RequestParts { event: &event, root, attempt, number: 1, now, body: &body };
         // The user agent holds the product's version, which is not tested here.
-        let headers = request_headers::render_headers(&contract, &signer, &request)
+        let headers = request_headers::render_headers(&contract, &signing_keys, &request)
             .unwrap()
             .into_iter()
             .filter(|(name, _)| name != "user-agent")

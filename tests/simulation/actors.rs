@@ -27,53 +27,58 @@ pub(crate) const APP: &str = "shop";
 /// How long a client waits after a call without an answer.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_millis(370);
 
-pub(crate) async fn wait_for_service(world: &SimulationEnv) -> Arc<ServiceAccess> {
+pub(crate) async fn wait_for_service(env: &SimulationEnv) -> Arc<ServiceAccess> {
     loop {
-        let opened = world.opened.notified();
+        let opened = env.opened.notified();
         tokio::pin!(opened);
         opened.as_mut().enable();
-        if let Some(office) = world.office() {
-            return office;
+        if let Some(access) = env.access() {
+            return access;
         }
         opened.await;
     }
 }
 
 /// Makes the app and its endpoints, before anything goes wrong.
-pub(crate) async fn create_app_and_endpoints(world: &SimulationEnv) {
-    let office = wait_for_service(world).await;
-    let overrides = world.plan.retention.map(|keeps| json!({ "retention": keeps.overrides() }));
-    let has_limits = !world.sabotage.lifts_limits();
-    let limits = world.plan.limits.app_field().filter(|_| has_limits);
+pub(crate) async fn create_app_and_endpoints(env: &SimulationEnv) {
+    let access = wait_for_service(env).await;
+    let retention = env.plan.retention.map(|keeps| env.sabotage.retention(keeps).overrides());
+    let overrides = retention.clone().map(|retention| json!({ "retention": retention }));
+    let has_limits = !env.sabotage.lifts_limits();
+    let limits = env.plan.limits.app_field().filter(|_| has_limits);
     let app = NewApp { uid: Some(APP.into()), name: "Shop".into(), overrides, limits, ..NewApp::default() };
-    office.service.add_app(ADMIN, app).await.unwrap();
-    let entry = office.service.app(ADMIN, APP).unwrap();
-    for (number, plan) in world.plan.endpoints.iter().enumerate() {
+    access.service.add_app(ADMIN, app).await.unwrap();
+    let entry = access.service.app(ADMIN, APP).unwrap();
+    for (number, plan) in env.plan.endpoints.iter().enumerate() {
+        let mut own_overrides = plan.overrides.clone();
+        if let Some(retention) = &retention {
+            own_overrides["retention"] = retention.clone();
+        }
         let new = NewEndpoint {
             uid: Some(plan.uid.clone()),
             url: format!("https://{}.example.com/in", plan.uid),
             contract: Some(plan.contract.to_owned()),
-            overrides: Some(plan.overrides.clone()),
+            overrides: Some(own_overrides),
             max_in_flight: plan.max_in_flight,
             ordered: Some(plan.ordered),
             on_dead: plan.on_dead,
-            rate_limit: world.plan.limits.rate_field(number).filter(|_| has_limits),
+            rate_limit: env.plan.limits.rate_field(number).filter(|_| has_limits),
             ..NewEndpoint::default()
         };
-        let endpoint = office.service.add_endpoint(ADMIN, &entry, new).await.unwrap();
-        world.journal().endpoints.push(endpoint.id());
+        let endpoint = access.service.add_endpoint(ADMIN, &entry, new).await.unwrap();
+        env.event_log().endpoints.push(endpoint.id());
     }
 }
 
 /// Publishes one event until it is known to be accepted. Without an id it is not published twice.
-pub(crate) async fn publish(world: Arc<SimulationEnv>, number: usize) {
-    let plan = &world.plan.events[number];
+pub(crate) async fn publish(env: Arc<SimulationEnv>, number: usize) {
+    let plan = &env.plan.events[number];
     let can_ask_again = plan.id.is_some() || plan.idempotency_key.is_some();
     let mut loses_answer = plan.first_answer_is_lost && can_ask_again;
     loop {
-        let office = wait_for_service(&world).await;
-        let called_at = world.now();
-        let entry = office.service.app(ADMIN, APP).unwrap();
+        let access = wait_for_service(&env).await;
+        let called_at = env.now();
+        let entry = access.service.app(ADMIN, APP).unwrap();
         let publish = || PublishRequest {
             id: plan.id.as_deref(),
             event_type: plan.event_type,
@@ -84,16 +89,16 @@ pub(crate) async fn publish(world: Arc<SimulationEnv>, number: usize) {
             idempotency_key: plan.idempotency_key.as_deref(),
         };
         let answers = if plan.has_twin && can_ask_again {
-            let both = office.service.publish_all(&entry, vec![publish(), publish()]).await;
+            let both = access.service.publish_all(&entry, vec![publish(), publish()]).await;
             both.and_then(|both| both.into_iter().collect::<Result<Vec<_>, _>>())
         } else {
-            office.service.publish(&entry, publish()).await.map(|published| vec![published])
+            access.service.publish(&entry, publish()).await.map(|published| vec![published])
         };
-        let is_lost = world.is_dead(office.life);
+        let is_lost = env.is_dead(access.life);
         match answers {
             Ok(all) if !is_lost => {
                 for published in &all {
-                    note_answer(&world, number, called_at, published);
+                    note_answer(&env, number, called_at, published);
                 }
                 if !loses_answer {
                     return;
@@ -107,7 +112,7 @@ pub(crate) async fn publish(world: Arc<SimulationEnv>, number: usize) {
                 }
             }
             Err(error) => {
-                world.complain(Promise::Accept, format!("event {number} was refused: {error}"));
+                env.complain(Promise::Accept, format!("event {number} was refused: {error}"));
                 return;
             }
         }
@@ -115,66 +120,66 @@ pub(crate) async fn publish(world: Arc<SimulationEnv>, number: usize) {
     }
 }
 
-fn note_answer(world: &SimulationEnv, plan: usize, called_at: Timestamp, published: &Published) {
-    let answered_at = world.now();
-    let mut journal = world.journal();
-    let under_trouble = journal.troubles.iter().any(|trouble| {
+fn note_answer(env: &SimulationEnv, plan: usize, called_at: Timestamp, published: &Published) {
+    let answered_at = env.now();
+    let mut event_log = env.event_log();
+    let under_trouble = event_log.troubles.iter().any(|trouble| {
         trouble.trouble == DiskTrouble::ReadOnly && trouble.from <= called_at && answered_at < trouble.until
     });
     if under_trouble && published.is_new {
-        journal.complain(Promise::Accept, format!("event {plan} was accepted while the disk took nothing"));
+        event_log.complain(Promise::Accept, format!("event {plan} was accepted while the disk took nothing"));
     }
     let deliveries: Vec<(DeliveryId, String)> =
         published.deliveries.iter().map(|(id, name)| (*id, name.as_str().to_owned())).collect();
     for (id, _) in &deliveries {
-        if !journal.known.contains(id) {
-            journal.known.push(*id);
+        if !event_log.known.contains(id) {
+            event_log.known.push(*id);
         }
     }
     let (event, is_new) = (published.event.id, published.is_new);
-    journal.answers.push(AnswerFact { plan, answered_at, is_new, event, deliveries });
+    event_log.answers.push(AnswerFact { plan, answered_at, is_new, event, deliveries });
 }
 
 /// Makes a request once; without an answer it is not repeated.
-pub(crate) async fn act(world: Arc<SimulationEnv>, plan: ActionPlan) {
-    let Some(office) = world.office() else { return };
-    let called_at = world.now();
-    let Ok(entry) = office.service.app(ADMIN, APP) else { return };
+pub(crate) async fn act(env: Arc<SimulationEnv>, plan: ActionPlan) {
+    let Some(access) = env.access() else { return };
+    let called_at = env.now();
+    let Ok(entry) = access.service.app(ADMIN, APP) else { return };
     if plan.kind == ActionKind::Test {
-        let uid = &world.plan.endpoints[plan.pick as usize % world.plan.endpoints.len()].uid;
-        if let Ok(delivery) = office.service.send_test(&entry, uid).await {
-            world.journal().known.push(delivery);
+        let uid = &env.plan.endpoints[plan.pick as usize % env.plan.endpoints.len()].uid;
+        if let Ok(delivery) = access.service.send_test(&entry, uid).await {
+            env.event_log().known.push(delivery);
         }
         return;
     }
     let delivery = {
-        let journal = world.journal();
-        match journal.known.len() {
+        let event_log = env.event_log();
+        match event_log.known.len() {
             0 => return,
-            count => journal.known[plan.pick as usize % count],
+            count => event_log.known[plan.pick as usize % count],
         }
     };
-    let asked = match plan.kind {
+    let requested = match plan.kind {
         ActionKind::Retry => RequestedAction::Retry,
         ActionKind::Replay => RequestedAction::Replay,
         ActionKind::Cancel => RequestedAction::Cancel,
         ActionKind::Close | ActionKind::Test => RequestedAction::Close,
     };
-    let answer = office.service.act_on_delivery(ADMIN, &entry, &delivery.to_string(), asked).await;
+    let answer = access.service.act_on_delivery(ADMIN, &entry, &delivery.to_string(), requested).await;
     let said = match answer {
         Ok(shown) if shown.delivery.id == delivery => ActionAnswer::Done(shown.delivery),
         Ok(shown) => ActionAnswer::Made(shown.delivery),
         // A disk in trouble may have stored the request and failed the read of its result.
         Err(Error::Unavailable(_)) => ActionAnswer::Unknown,
-        Err(_) if world.is_dead(office.life) => ActionAnswer::Unknown,
+        Err(_) if env.is_dead(access.life) => ActionAnswer::Unknown,
         Err(_) => ActionAnswer::Refused,
     };
-    let answered_at = world.now();
-    let mut journal = world.journal();
+    let answered_at = env.now();
+    let mut event_log = env.event_log();
     if let ActionAnswer::Made(made) = &said {
-        journal.known.push(made.id);
+        event_log.known.push(made.id);
     }
-    journal.asks.push(ActionFact {
+    event_log.asks.push(ActionFact {
         delivery,
         is_manual: true,
         kind: plan.kind,
@@ -185,13 +190,13 @@ pub(crate) async fn act(world: Arc<SimulationEnv>, plan: ActionPlan) {
 }
 
 /// Enables or disables an endpoint, repeated until it is known to be done.
-pub(crate) async fn set_availability(world: Arc<SimulationEnv>, plan: AvailabilityPlan) {
-    let uid = &world.plan.endpoints[plan.endpoint].uid;
-    let called_at = world.now();
+pub(crate) async fn set_availability(env: Arc<SimulationEnv>, plan: AvailabilityPlan) {
+    let uid = &env.plan.endpoints[plan.endpoint].uid;
+    let called_at = env.now();
     loop {
-        let office = wait_for_service(&world).await;
-        let entry = office.service.app(ADMIN, APP).unwrap();
-        let service = &office.service;
+        let access = wait_for_service(&env).await;
+        let entry = access.service.app(ADMIN, APP).unwrap();
+        let service = &access.service;
         let done = match plan.kind {
             AvailabilityAction::Off => service.disable_endpoint(ADMIN, &entry, uid).await.map(drop),
             AvailabilityAction::On => service.enable_endpoint(ADMIN, &entry, uid).await.map(drop),
@@ -210,10 +215,10 @@ pub(crate) async fn set_availability(world: Arc<SimulationEnv>, plan: Availabili
         if is_gone && plan.kind != AvailabilityAction::Delete {
             return;
         }
-        if (done.is_ok() || is_gone) && !world.is_dead(office.life) {
-            let answered_at = world.now();
+        if (done.is_ok() || is_gone) && !env.is_dead(access.life) {
+            let answered_at = env.now();
             let fact = AvailabilityFact { endpoint: plan.endpoint, kind: plan.kind, called_at, answered_at };
-            world.journal().switches.push(fact);
+            env.event_log().availability_changes.push(fact);
             return;
         }
         tokio::time::sleep(CALL_TIMEOUT).await;

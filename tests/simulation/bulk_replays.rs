@@ -66,36 +66,35 @@ pub(crate) fn plans(seed: u64, near: &Moments, endpoints: usize) -> Vec<BulkPlan
 }
 
 /// Begins the replay once, and changes it as planned if its id was answered.
-pub(crate) async fn send_again(world: Arc<SimulationEnv>, plan: BulkPlan) {
-    let Some(office) = world.office() else { return };
-    let Ok(entry) = office.service.app(ADMIN, APP) else { return };
-    let uid = plan.endpoint.map(|endpoint| world.plan.endpoints[endpoint].uid.clone());
+pub(crate) async fn send_again(env: Arc<SimulationEnv>, plan: BulkPlan) {
+    let Some(access) = env.access() else { return };
+    let Ok(entry) = access.service.app(ADMIN, APP) else { return };
+    let uid = plan.endpoint.map(|endpoint| env.plan.endpoints[endpoint].uid.clone());
     let states = plan.states.iter().map(|state| (*state).to_owned()).collect();
     let mut new = NewReplay { per_second: Some(plan.per_second), ..NewReplay::default() };
     let replay = match (plan.is_backfill, uid) {
-        (true, Some(uid)) => office.service.backfill_of(&entry, &uid, &new),
+        (true, Some(uid)) => access.service.backfill_of(&entry, &uid, &new),
         (_, uid) => {
             (new.endpoint, new.states) = (uid, Some(states));
-            office.service.replay_of(&entry, &new)
+            access.service.replay_of(&entry, &new)
         }
     };
     // The endpoint may be gone, the disk in trouble, the process dead.
     let Ok(replay) = replay else { return };
-    let Ok(begun) = office.service.begin_replay(ADMIN, &entry, replay).await else { return };
+    let Ok(begun) = access.service.begin_replay(ADMIN, &entry, replay).await else { return };
     for (after, to) in plan.changes {
         tokio::time::sleep(Duration::from_millis(*after as u64)).await;
-        change(&world, &begun.replay.id.to_string(), *to).await;
+        change(&env, &begun.replay.id.to_string(), *to).await;
     }
 }
 
 /// Changes a replay, repeated until it is known to be done, or to be too late.
-async fn change(world: &SimulationEnv, id: &str, to: ReplayState) {
+async fn change(env: &SimulationEnv, id: &str, to: ReplayState) {
     loop {
-        let office = wait_for_service(world).await;
-        let entry = office.service.app(ADMIN, APP).unwrap();
-        let done = office.service.change_replay(ADMIN, &entry, id, to).await;
-        if !world.is_dead(office.life) && matches!(done, Ok(_) | Err(Error::Conflict(_) | Error::NotFound(_)))
-        {
+        let access = wait_for_service(env).await;
+        let entry = access.service.app(ADMIN, APP).unwrap();
+        let done = access.service.change_replay(ADMIN, &entry, id, to).await;
+        if !env.is_dead(access.life) && matches!(done, Ok(_) | Err(Error::Conflict(_) | Error::NotFound(_))) {
             return;
         }
         tokio::time::sleep(CALL_TIMEOUT).await;
@@ -159,8 +158,8 @@ impl ReplayNote {
     /// Returns the answer to a request for this delivery alone.
     fn as_ask(&self) -> ActionFact {
         let nobody = (AppId::from_i64(0), EventId::from_i64(0), EndpointId::from_i64(0));
-        let born = Delivery::new(self.delivery, nobody.0, nobody.1, nobody.2, self.due, None);
-        let after = Delivery { history_len: self.history_len, ..born };
+        let new = Delivery::new(self.delivery, nobody.0, nobody.1, nobody.2, self.due, None);
+        let after = Delivery { history_len: self.history_len, ..new };
         let said = if self.is_made { ActionAnswer::Made(after) } else { ActionAnswer::Done(after) };
         let (delivery, kind) = (self.delivery, ActionKind::Replay);
         let (called_at, answered_at) = (self.asked_at, self.asked_at.max(self.due));
@@ -169,10 +168,10 @@ impl ReplayNote {
 }
 
 /// Adds the effects of bulk replays to the journal, so that the checker follows each delivery through them.
-pub(crate) fn add_to_log(journal: &mut EventLog, disk: &Connection) {
-    let untold = |note: &ReplayNote| !journal.asks.iter().any(|ask| note.is_answered_by(ask));
+pub(crate) fn add_to_log(event_log: &mut EventLog, disk: &Connection) {
+    let untold = |note: &ReplayNote| !event_log.asks.iter().any(|ask| note.is_answered_by(ask));
     let added: Vec<ActionFact> =
         notes(disk).iter().filter(|note| untold(note)).map(ReplayNote::as_ask).collect();
-    journal.asks.extend(added);
-    journal.asks.sort_by_key(|ask| ask.answered_at);
+    event_log.asks.extend(added);
+    event_log.asks.sort_by_key(|ask| ask.answered_at);
 }

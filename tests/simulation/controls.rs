@@ -61,12 +61,12 @@ fn a_success_recorded_as_a_retry_is_noticed() {
 
 #[test]
 fn an_endpoint_disabled_without_a_rule_is_noticed() {
-    must_notice(Promise::Switched, 10, || Sabotage::SwitchHastily);
+    must_notice(Promise::Availability, 10, || Sabotage::ApplyHastily);
 }
 
 #[test]
 fn uncounted_failures_are_noticed() {
-    must_notice(Promise::Switched, 5, || Sabotage::ForgetFailures);
+    must_notice(Promise::Availability, 5, || Sabotage::ForgetFailures);
 }
 
 #[test]

@@ -32,8 +32,8 @@ pub(crate) struct SeedResult {
 #[derive(Clone, Copy)]
 enum AgendaItem {
     Publish(usize),
-    Wish(ActionPlan),
-    Switch(AvailabilityPlan),
+    Action(ActionPlan),
+    ChangeAvailability(AvailabilityPlan),
     /// The plan's bulk replay of this number.
     SendAgain(usize),
     Kill(i64),
@@ -48,29 +48,29 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> SeedResult {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let world = SimulationEnv::new(Plan::of(seed), sabotage);
-        let (disk, in_hand) = Director::new(world.clone()).direct().await;
-        let mut journal = std::mem::take(&mut *world.journal());
+        let env = SimulationEnv::new(Plan::of(seed), sabotage);
+        let (disk, in_hand) = Director::new(env.clone()).direct().await;
+        let mut event_log = std::mem::take(&mut *env.event_log());
         if in_hand > 0 {
-            journal.complain(Promise::House, format!("{in_hand} permits never came back"));
+            event_log.complain(Promise::Consistency, format!("{in_hand} permits never came back"));
         }
         if order::groups_without_head(&disk) > 0 {
-            journal.complain(Promise::Order, "lines without a first at the end");
+            event_log.complain(Promise::Order, "lines without a first at the end");
         }
-        bulk_replays::add_to_log(&mut journal, &disk);
-        let (mut violations, figures) = checker::check(&world.plan, &journal, &disk);
-        let trace = trace(&journal, &disk);
-        violations.append(&mut journal.violations);
+        bulk_replays::add_to_log(&mut event_log, &disk);
+        let (mut violations, figures) = checker::check(&env.plan, &event_log, &disk);
+        let trace = trace(&event_log, &disk);
+        violations.append(&mut event_log.violations);
         SeedResult { violations, figures, trace }
     })
 }
 
 /// Hashes a story: the same story gives the same number.
-fn trace(journal: &EventLog, disk: &Connection) -> u64 {
+fn trace(event_log: &EventLog, disk: &Connection) -> u64 {
     let mut hasher = DefaultHasher::new();
-    format!("{:?}", journal.posts).hash(&mut hasher);
-    format!("{:?} {:?}", journal.lives, journal.answers).hash(&mut hasher);
-    format!("{:?} {:?}", journal.asks, journal.switches).hash(&mut hasher);
+    format!("{:?}", event_log.posts).hash(&mut hasher);
+    format!("{:?} {:?}", event_log.lives, event_log.answers).hash(&mut hasher);
+    format!("{:?} {:?}", event_log.asks, event_log.availability_changes).hash(&mut hasher);
     let mut rows =
         disk.prepare("SELECT delivery, position, started_at, class FROM attempts ORDER BY 1, 2").unwrap();
     let mut rows = rows.query([]).unwrap();
@@ -81,15 +81,15 @@ fn trace(journal: &EventLog, disk: &Connection) -> u64 {
 }
 
 struct Director {
-    world: Arc<SimulationEnv>,
+    env: Arc<SimulationEnv>,
     agenda: BTreeMap<(i64, usize), AgendaItem>,
     planned: usize,
-    people: JoinSet<()>,
+    actors: JoinSet<()>,
 }
 
 impl Director {
-    fn new(world: Arc<SimulationEnv>) -> Self {
-        Self { world, agenda: BTreeMap::new(), planned: 0, people: JoinSet::new() }
+    fn new(env: Arc<SimulationEnv>) -> Self {
+        Self { env, agenda: BTreeMap::new(), planned: 0, actors: JoinSet::new() }
     }
 
     fn plan(&mut self, at: i64, deed: AgendaItem) {
@@ -99,15 +99,15 @@ impl Director {
 
     /// Runs the plan to its end. Returns the disk, and how many permits never came back.
     async fn direct(mut self) -> (Connection, usize) {
-        Process::start(&self.world);
-        actors::create_app_and_endpoints(&self.world).await;
+        Process::start(&self.env);
+        actors::create_app_and_endpoints(&self.env).await;
         self.fill_agenda();
-        self.world.state().is_dangerous = true;
+        self.env.state().is_dangerous = true;
         while let Some((&(at, _), _)) = self.agenda.first_key_value() {
-            let wait = Duration::from_millis((at - self.world.elapsed()).max(0) as u64);
+            let wait = Duration::from_millis((at - self.env.elapsed()).max(0) as u64);
             tokio::select! {
                 biased;
-                () = self.world.process_ended.notified() => self.plan_start(),
+                () = self.env.process_ended.notified() => self.plan_start(),
                 () = tokio::time::sleep(wait) => {
                     let Some((_, deed)) = self.agenda.pop_first() else { break };
                     self.act(deed);
@@ -119,20 +119,22 @@ impl Director {
     }
 
     fn fill_agenda(&mut self) {
-        let world = self.world.clone();
-        let plan = &world.plan;
+        let env = self.env.clone();
+        let plan = &env.plan;
         for (number, event) in plan.events.iter().enumerate() {
             self.plan(event.at, AgendaItem::Publish(number));
         }
-        plan.wishes.iter().for_each(|wish| self.plan(wish.at, AgendaItem::Wish(*wish)));
-        plan.switches.iter().for_each(|switch| self.plan(switch.at, AgendaItem::Switch(*switch)));
+        plan.wishes.iter().for_each(|wish| self.plan(wish.at, AgendaItem::Action(*wish)));
+        plan.availability_changes.iter().for_each(|availability| {
+            self.plan(availability.at, AgendaItem::ChangeAvailability(*availability));
+        });
         for (number, bulk) in plan.bulks.iter().enumerate() {
             self.plan(bulk.at, AgendaItem::SendAgain(number));
         }
         for fault in &plan.faults {
             match *fault {
                 PlannedFault::Kill { trigger: Trigger::At(at), down } => {
-                    self.plan(at, AgendaItem::Kill(down))
+                    self.plan(at, AgendaItem::Kill(down));
                 }
                 PlannedFault::Kill { .. } => {}
                 PlannedFault::Stop { at, down } => self.plan(at, AgendaItem::Stop(down)),
@@ -146,96 +148,98 @@ impl Director {
     }
 
     fn plan_start(&mut self) {
-        let down = self.world.state().down;
-        self.plan(self.world.elapsed() + down, AgendaItem::Start);
+        let down = self.env.state().down;
+        self.plan(self.env.elapsed() + down, AgendaItem::Start);
     }
 
     fn act(&mut self, deed: AgendaItem) {
-        let world = self.world.clone();
-        let process = world.state().process.clone();
+        let env = self.env.clone();
+        let process = env.state().process.clone();
         match deed {
-            AgendaItem::Publish(number) => drop(self.people.spawn(actors::publish(world, number))),
-            AgendaItem::Wish(plan) => drop(self.people.spawn(actors::act(world, plan))),
-            AgendaItem::Switch(plan) => drop(self.people.spawn(actors::set_availability(world, plan))),
+            AgendaItem::Publish(number) => drop(self.actors.spawn(actors::publish(env, number))),
+            AgendaItem::Action(plan) => drop(self.actors.spawn(actors::act(env, plan))),
+            AgendaItem::ChangeAvailability(plan) => {
+                drop(self.actors.spawn(actors::set_availability(env, plan)));
+            }
             AgendaItem::SendAgain(number) => {
-                let plan = world.plan.bulks[number].clone();
-                drop(self.people.spawn(bulk_replays::send_again(world, plan)));
+                let plan = env.plan.bulks[number].clone();
+                drop(self.actors.spawn(bulk_replays::send_again(env, plan)));
             }
             AgendaItem::Kill(down) => {
                 if let Some(process) = process {
-                    world.end(process.number, ProcessEnd::Killed, down);
+                    env.end(process.number, ProcessEnd::Killed, down);
                 }
             }
             AgendaItem::Stop(down) => {
                 // A process that is still starting is killed by a signal.
-                match (process, world.office()) {
-                    (Some(process), Some(_)) => drop(tokio::spawn(process.stop(world, down))),
-                    (Some(process), None) => world.end(process.number, ProcessEnd::Killed, down),
+                match (process, env.access()) {
+                    (Some(process), Some(_)) => drop(tokio::spawn(process.stop(env, down))),
+                    (Some(process), None) => env.end(process.number, ProcessEnd::Killed, down),
                     _ => {}
                 }
             }
             AgendaItem::DiskFails(PlannedFault::Disk { until, trouble, .. }) => {
-                world.disk_fails(trouble, SimulationEnv::instant(until));
+                env.disk_fails(trouble, SimulationEnv::instant(until));
             }
             AgendaItem::DiskFails(_) => {}
-            AgendaItem::DiskHeals => world.disk_heals(),
+            AgendaItem::DiskHeals => env.disk_heals(),
             AgendaItem::Start => {
                 if process.is_none() {
-                    Process::start(&world);
+                    Process::start(&env);
                 }
             }
             AgendaItem::Heal => {
-                world.disk_heals();
-                world.state().is_dangerous = false;
+                env.disk_heals();
+                env.state().is_dangerous = false;
             }
         }
     }
 
     /// Runs until no request is open and nothing waits or is in flight.
     async fn rest(&mut self) {
-        let until = self.world.elapsed() + QUIET_WITHIN;
-        while self.world.elapsed() < until {
+        let until = self.env.elapsed() + QUIET_WITHIN;
+        while self.env.elapsed() < until {
             tokio::time::sleep(Duration::from_millis(6 * HOUR as u64)).await;
-            while self.people.try_join_next().is_some() {}
-            let process = self.world.state().process.clone();
+            while self.actors.try_join_next().is_some() {}
+            let process = self.env.state().process.clone();
             let Some(process) = process else {
                 // A process that was still stopping when all healed.
-                Process::start(&self.world);
+                Process::start(&self.env);
                 continue;
             };
             let waiting = "SELECT (SELECT count(*) FROM deliveries WHERE queue IS NOT NULL AND due IS NOT 253402300799000) + (SELECT count(*) FROM replays WHERE state = 0)";
             let count =
                 process.with_disk(|disk| disk.query_row(waiting, [], |row| row.get::<_, i64>(0)).unwrap());
-            let in_hand = self.world.office().map_or(1, |office| office.lanes.permits_out());
-            if self.people.is_empty() && in_hand == 0 && count == Some(0) {
+            let in_hand = self.env.access().map_or(1, |access| access.queues.permits_out());
+            if self.actors.is_empty() && in_hand == 0 && count == Some(0) {
                 return;
             }
         }
-        self.world.complain(Promise::Stuck, "not everything came to rest");
+        self.env.complain(Promise::Stuck, "not everything came to rest");
     }
 
     async fn close(mut self) -> (Connection, usize) {
-        let world = &self.world;
-        if let Some(keeps) = world.plan.retention {
+        let env = &self.env;
+        if let Some(keeps) = env.plan.retention {
             // Long enough for everything that is kept for a time to end, and then to go.
             let longest = keeps.events.max(keeps.payloads).max(keeps.dead_letters.unwrap_or(0));
             let time = 2 * (longest + keeps.attempts) + 3 * DAY;
             tokio::time::sleep(Duration::from_millis(time as u64)).await;
         }
-        let office = world.office();
-        let process = world.state().process.clone();
-        if let (Some(office), Some(process)) = (&office, &process) {
-            let differing = process.with_disk(|disk| office.differs_from(disk)).unwrap_or_default();
+        let access = env.access();
+        let process = env.state().process.clone();
+        if let (Some(access), Some(process)) = (&access, &process) {
+            let differing = process.with_disk(|disk| access.differs_from(disk)).unwrap_or_default();
             for what in differing {
-                world.complain(Promise::House, what);
+                env.complain(Promise::Consistency, what);
             }
         }
         if let Some(process) = process {
-            process.stop(world.clone(), 0).await;
+            process.stop(env.clone(), 0).await;
         }
-        self.people.abort_all();
-        let in_hand = office.map_or(0, |office| office.lanes.permits_out());
-        let disk = world.state().disk.take().expect("the disk is there when no process is");
+        self.actors.abort_all();
+        let in_hand = access.map_or(0, |access| access.queues.permits_out());
+        let disk = env.state().disk.take().expect("the disk is there when no process is");
         (disk, in_hand)
     }
 }

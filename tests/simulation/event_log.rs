@@ -18,7 +18,7 @@ pub(crate) struct EventLog {
     pub(crate) lives: Vec<ProcessFact>,
     pub(crate) answers: Vec<AnswerFact>,
     pub(crate) asks: Vec<ActionFact>,
-    pub(crate) switches: Vec<AvailabilityFact>,
+    pub(crate) availability_changes: Vec<AvailabilityFact>,
     pub(crate) troubles: Vec<TroubleFact>,
     /// Deliveries that a caller knows of, in the order they came to be known.
     pub(crate) known: Vec<DeliveryId>,
@@ -51,17 +51,17 @@ pub(crate) enum Promise {
     /// Where order is kept, deliveries go one after another and as published; an ordering group always has a head.
     Order,
     /// An endpoint is disabled by a rule that holds, never without its warning, and when it must be.
-    Switched,
+    Availability,
     /// Every dead delivery is in one notice, and so is every replay that ends.
-    Told,
+    Notified,
     /// No rate and no limit is exceeded, and an endpoint that fails is probed one request at a time.
     Pace,
     /// Memory agrees with the store, and every permit comes back.
-    House,
+    Consistency,
     /// A delivery is in one place: it waits, it has ended, or one node that others know of has leased it.
-    Place,
+    OnePlace,
     /// Only the node that has leased a delivery sends it, while no other may take over from it.
-    Dial,
+    Send,
     /// A fenced node writes nothing more.
     Fence,
     /// The shards of a dead node are free only when its leased deliveries were swept.

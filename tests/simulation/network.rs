@@ -52,7 +52,7 @@ impl Script {
 #[derive(Clone, Debug)]
 pub(crate) struct SeenRequest {
     pub(crate) life: u32,
-    pub(crate) lane: EndpointId,
+    pub(crate) queue: EndpointId,
     pub(crate) attempt: AttemptId,
     pub(crate) fresh: bool,
     pub(crate) started_at: Timestamp,
@@ -82,14 +82,14 @@ pub(crate) struct Fate {
 
 /// The network as one process sees it.
 pub(crate) struct FakeHttpSender {
-    pub(crate) world: Arc<SimulationEnv>,
+    pub(crate) env: Arc<SimulationEnv>,
     pub(crate) life: u32,
 }
 
 impl HttpSender for FakeHttpSender {
     fn post(&self, request: OutboundRequest) -> SendFuture<'_> {
         Box::pin(async move {
-            if self.world.is_dead(self.life) {
+            if self.env.is_dead(self.life) {
                 // A dead process sends nothing, in whatever order its tasks are dropped.
                 std::future::pending::<()>().await;
             }
@@ -107,9 +107,9 @@ impl FakeHttpSender {
     async fn deliver(&self, request: OutboundRequest) -> Outcome {
         let fate = self.fate_of(&request);
         let number = self.begin(&request, &fate);
-        self.world.post_begun(self.life, number as u32 + 1);
+        self.env.post_begun(self.life, number as u32 + 1);
         let mut hold = RequestGuard {
-            line: self,
+            http_sender: self,
             post: number,
             arrives_anyway: fate.arrives_anyway && fate.works_after.is_some(),
         };
@@ -127,13 +127,13 @@ impl FakeHttpSender {
 
     fn begin(&self, request: &OutboundRequest, fate: &Fate) -> usize {
         let attempt = attempt_of(request);
-        let mut journal = self.world.journal();
-        journal.posts.push(SeenRequest {
+        let mut event_log = self.env.event_log();
+        event_log.posts.push(SeenRequest {
             life: self.life,
-            lane: request.endpoint_id,
+            queue: request.endpoint_id,
             attempt,
             fresh: request.fresh,
-            started_at: self.world.clock.now(),
+            started_at: self.env.clock.now(),
             ended_at: None,
             class: fate.class,
             status: fate.status,
@@ -141,15 +141,15 @@ impl FakeHttpSender {
             done_at: None,
             dropped_at: None,
         });
-        journal.posts.len() - 1
+        event_log.posts.len() - 1
     }
 
     fn fate_of(&self, request: &OutboundRequest) -> Fate {
-        let plan: &Plan = &self.world.plan;
-        let endpoint = self.world.journal().endpoints.iter().position(|known| *known == request.endpoint_id);
+        let plan: &Plan = &self.env.plan;
+        let endpoint = self.env.event_log().endpoints.iter().position(|known| *known == request.endpoint_id);
         let script = &plan.endpoints[endpoint.expect("only known endpoints are called")].script;
-        let mode = script.at(self.world.elapsed());
-        Fate::of(mode, request, &mut self.world.network_rng())
+        let mode = script.at(self.env.elapsed());
+        Fate::of(mode, request, &mut self.env.network_rng())
     }
 }
 
@@ -224,28 +224,28 @@ pub(crate) async fn sleep(ms: i64) {
 
 /// A request on its way; if its sender lets go of it, it may arrive all the same.
 struct RequestGuard<'a> {
-    line: &'a FakeHttpSender,
+    http_sender: &'a FakeHttpSender,
     post: usize,
     arrives_anyway: bool,
 }
 
 impl RequestGuard<'_> {
     fn arrive(&mut self) {
-        let now = self.line.world.clock.now();
-        self.line.world.journal().posts[self.post].done_at.get_or_insert(now);
+        let now = self.http_sender.env.clock.now();
+        self.http_sender.env.event_log().posts[self.post].done_at.get_or_insert(now);
     }
 
     fn end(&mut self) {
-        let now = self.line.world.clock.now();
-        self.line.world.journal().posts[self.post].ended_at = Some(now);
+        let now = self.http_sender.env.clock.now();
+        self.http_sender.env.event_log().posts[self.post].ended_at = Some(now);
     }
 }
 
 impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
-        let now = self.line.world.clock.now();
-        let mut journal = self.line.world.journal();
-        let post = &mut journal.posts[self.post];
+        let now = self.http_sender.env.clock.now();
+        let mut event_log = self.http_sender.env.event_log();
+        let post = &mut event_log.posts[self.post];
         if post.ended_at.is_none() {
             post.dropped_at = Some(now);
             if self.arrives_anyway {

@@ -8,24 +8,26 @@ use posthaste::{
         contract::{Contract, RetentionPeriod},
         encryption::Keyring,
         id::IdGenerator,
+        live_update::{LiveUpdate, UpdateSink},
         metrics::Metrics,
         node_lease::NodeLease,
+        ports::CommitListener,
     },
     engine::{DeliveryWorker, EndpointQueues, Engine, Intervals, QueueEvents, Renderer},
     outbound::HttpSender,
     runtime::{Clock, SeededEntropy},
     service::{NodeInfo, Service, ServiceDeps, ServiceLimits},
-    store::{CommitWatch, DeliveryStore, Store},
+    store::{CommitObservers, CommitWatch, Store},
 };
 use std::{sync::Arc, time::Duration};
 
 const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
-pub(crate) struct NodeBuilder<S> {
-    pub(crate) store: Arc<S>,
-    pub(crate) directory: Arc<ConfigCache>,
-    pub(crate) tenure: Arc<NodeLease>,
-    pub(crate) lanes: Arc<EndpointQueues>,
+pub(crate) struct NodeBuilder {
+    pub(crate) store: Store,
+    pub(crate) config_cache: Arc<ConfigCache>,
+    pub(crate) node_state: Arc<NodeLease>,
+    pub(crate) queues: Arc<EndpointQueues>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<SeededEntropy>,
     pub(crate) ids: IdGenerator,
@@ -33,23 +35,19 @@ pub(crate) struct NodeBuilder<S> {
 
 /// Further parts that an engine needs.
 pub(crate) struct EngineParts {
-    pub(crate) ledger: Arc<dyn DeliveryStore>,
-    pub(crate) carrier: Arc<dyn HttpSender>,
+    pub(crate) store: Store,
+    pub(crate) http_sender: Arc<dyn HttpSender>,
     pub(crate) grace: Duration,
     pub(crate) rounds: Intervals,
 }
 
-impl<S: Store + 'static> NodeBuilder<S> {
+impl NodeBuilder {
     pub(crate) fn service(&self) -> Service {
-        let store = &self.store;
         Service::new(ServiceDeps {
-            config_cache: self.directory.clone(),
-            delivery_store: store.clone(),
-            config_store: store.clone(),
-            query_store: store.clone(),
-            cluster_store: store.clone(),
-            node_state: self.tenure.clone(),
-            permits: self.lanes.clone(),
+            config_cache: self.config_cache.clone(),
+            store: self.store.clone(),
+            node_state: self.node_state.clone(),
+            permits: self.queues.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             ids: self.ids.clone(),
@@ -66,20 +64,18 @@ impl<S: Store + 'static> NodeBuilder<S> {
 
     pub(crate) fn engine(&self, events: QueueEvents, tools: EngineParts) -> Engine {
         Engine {
-            queues: self.lanes.clone(),
+            queues: self.queues.clone(),
             queue_events: events,
             delivery_worker: DeliveryWorker {
-                config_cache: self.directory.clone(),
-                delivery_store: tools.ledger,
-                http_sender: tools.carrier,
+                config_cache: self.config_cache.clone(),
+                store: tools.store,
+                http_sender: tools.http_sender,
                 clock: self.clock.clone(),
                 entropy: self.entropy.clone(),
                 metrics: Arc::new(Metrics::default()),
                 outage_detector: Arc::default(),
                 renderer: Renderer::default(),
             },
-            cluster_store: self.store.clone(),
-            query_store: self.store.clone(),
             ids: self.ids.clone(),
             grace_period: tools.grace,
             storage: Arc::default(),
@@ -91,9 +87,21 @@ impl<S: Store + 'static> NodeBuilder<S> {
     }
 }
 
-pub(crate) struct NoWatch;
+/// The observers of a store that only its engine observes.
+pub(crate) fn observers(engine: Arc<dyn CommitListener>) -> CommitObservers {
+    CommitObservers { engine, live_updates: Arc::new(Unwatched), watch: Arc::new(Unwatched) }
+}
+struct Unwatched;
 
-impl CommitWatch for NoWatch {
+impl UpdateSink for Unwatched {
+    fn has_subscribers(&self) -> bool {
+        false
+    }
+
+    fn publish(&self, _: LiveUpdate) {}
+}
+
+impl CommitWatch for Unwatched {
     fn started(&self) -> u64 {
         0
     }

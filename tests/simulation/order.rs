@@ -28,7 +28,7 @@ pub(crate) fn plan(
     for event in events {
         event.key = pick(&mut rng, &[None, Some("a"), Some("a"), Some("b"), Some("c")]);
     }
-    let mut switches = Vec::new();
+    let mut availability_changes = Vec::new();
     for (number, endpoint) in endpoints.iter_mut().enumerate() {
         endpoint.ordered = pick(
             &mut rng,
@@ -40,10 +40,10 @@ pub(crate) fn plan(
         endpoint.on_dead = pick(&mut rng, &[None, Some(OnDead::Block), Some(OnDead::Skip)]);
         if endpoint.on_dead != Some(OnDead::Skip) && rng.u8(0..3) == 0 {
             let (at, kind) = (near.one(&mut rng), AvailabilityAction::Skip);
-            switches.push(AvailabilityPlan { at, endpoint: number, kind });
+            availability_changes.push(AvailabilityPlan { at, endpoint: number, kind });
         }
     }
-    switches
+    availability_changes
 }
 
 /// Lets the file note when a delivery ended, was closed or was removed.
@@ -53,7 +53,7 @@ pub(crate) fn watch(disk: &Connection) {
          CREATE TRIGGER IF NOT EXISTS note_end AFTER UPDATE OF state, reason ON deliveries
          WHEN new.state >= 4 AND (old.state <> new.state OR old.reason IS NOT new.reason)
          BEGIN INSERT INTO ends SELECT new.id, new.state, new.reason IS 4, c.at FROM archive_clock c; END;
-         CREATE TRIGGER IF NOT EXISTS note_born_ended AFTER INSERT ON deliveries WHEN new.state >= 4
+         CREATE TRIGGER IF NOT EXISTS note_created_ended AFTER INSERT ON deliveries WHEN new.state >= 4
          BEGIN INSERT INTO ends SELECT new.id, new.state, 0, c.at FROM archive_clock c; END;
          CREATE TRIGGER IF NOT EXISTS note_gone AFTER DELETE ON deliveries
          BEGIN INSERT INTO ends SELECT old.id, old.state, 1, c.at FROM archive_clock c; END;",

@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     pub(crate) endpoints: Vec<EndpointPlan>,
     pub(crate) events: Vec<EventPlan>,
     pub(crate) wishes: Vec<ActionPlan>,
-    pub(crate) switches: Vec<AvailabilityPlan>,
+    pub(crate) availability_changes: Vec<AvailabilityPlan>,
     pub(crate) bulks: Vec<BulkPlan>,
     pub(crate) faults: Vec<PlannedFault>,
     /// From here on the disk works, nothing is killed, and every receiver is well or dead for good.
@@ -197,21 +197,21 @@ impl Plan {
         let mut events: Vec<_> = (0..events_count(&mut rng)).map(|n| event(&mut rng, n, &scenes)).collect();
         let near = Moments { events: events.iter().map(|event| event.at).collect(), span };
         let wishes = (0..rng.usize(0..8)).map(|_| wish(&mut rng, &near)).collect();
-        let mut switches = switches(&mut rng, &near, switchable, mood);
+        let mut availability_changes = availability_changes(&mut rng, &near, switchable, mood);
         let faults = faults(&mut rng, &near, mood);
-        switches.extend(order::plan(seed, &mut endpoints, &mut events, &near));
+        availability_changes.extend(order::plan(seed, &mut endpoints, &mut events, &near));
         let bulks = bulk_replays::plans(seed, &near, switchable);
-        let hands = pick(&mut rng, &[1000, 1000, 1000, 8, 3, 1]);
+        let permits = pick(&mut rng, &[1000, 1000, 1000, 8, 3, 1]);
         Self {
             seed,
             endpoints,
             events,
             wishes,
-            switches,
+            availability_changes,
             bulks,
             faults,
             heal_at,
-            permits: hands,
+            permits,
             recheck_every: pick(&mut rng, &[HOUR, 12 * HOUR, 5 * DAY]),
             grace: pick(&mut rng, &[0, SECOND, 5 * SECOND, 25 * SECOND]),
             retention: keeps,
@@ -287,29 +287,38 @@ fn wish(rng: &mut Rng, near: &Moments) -> ActionPlan {
     ActionPlan { at: near.one(rng), kind, pick: rng.u64(..) }
 }
 
-fn switches(rng: &mut Rng, near: &Moments, endpoints: usize, mood: StoryFocus) -> Vec<AvailabilityPlan> {
-    let mut switches = Vec::new();
+fn availability_changes(
+    rng: &mut Rng,
+    near: &Moments,
+    endpoints: usize,
+    mood: StoryFocus,
+) -> Vec<AvailabilityPlan> {
+    let mut availability_changes = Vec::new();
     let is_restless = mood == StoryFocus::Restless;
     if !is_restless && rng.bool() {
-        return switches;
+        return availability_changes;
     }
     for _ in 0..if is_restless { rng.usize(10..40) } else { rng.usize(1..4) } {
         let (at, endpoint) = (near.one(rng), rng.usize(0..endpoints));
         let off_for = pick(rng, &[5, 15, 30, SECOND, 30 * SECOND, HOUR, DAY]);
-        switches.push(AvailabilityPlan { at, endpoint, kind: AvailabilityAction::Off });
+        availability_changes.push(AvailabilityPlan { at, endpoint, kind: AvailabilityAction::Off });
         if rng.u8(0..5) > 0 {
-            switches.push(AvailabilityPlan { at: at + off_for, endpoint, kind: AvailabilityAction::On });
+            availability_changes.push(AvailabilityPlan {
+                at: at + off_for,
+                endpoint,
+                kind: AvailabilityAction::On,
+            });
         }
     }
     for _ in 0..if is_restless { rng.usize(0..40) } else { rng.usize(0..4) } {
         let (at, endpoint) = (near.one(rng), rng.usize(0..endpoints));
-        switches.push(AvailabilityPlan { at, endpoint, kind: AvailabilityAction::Touch });
+        availability_changes.push(AvailabilityPlan { at, endpoint, kind: AvailabilityAction::Touch });
     }
     if rng.u8(0..4) == 0 {
         let (at, endpoint) = (near.one(rng), rng.usize(0..endpoints));
-        switches.push(AvailabilityPlan { at, endpoint, kind: AvailabilityAction::Delete });
+        availability_changes.push(AvailabilityPlan { at, endpoint, kind: AvailabilityAction::Delete });
     }
-    switches
+    availability_changes
 }
 
 fn faults(rng: &mut Rng, near: &Moments, mood: StoryFocus) -> Vec<PlannedFault> {

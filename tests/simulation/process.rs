@@ -4,7 +4,7 @@ use crate::{
     archive, bulk_replays,
     event_log::{ProcessEnd, Promise},
     network::FakeHttpSender,
-    node_builder::{EngineParts, NoWatch, NodeBuilder},
+    node_builder::{EngineParts, NodeBuilder, observers},
     order,
     plan::SECOND,
     simulation_env::{SimulationEnv, apply_trouble},
@@ -19,8 +19,8 @@ use posthaste::{
     runtime::{Clock, Shutdown, ShutdownHandle},
     service::Service,
     store::{
-        ClusterStore,
-        sqlite::{CommitResult, QueueLimits, SqliteCommitLoop, SqliteStore},
+        Store,
+        sqlite::{self, CommitResult, QueueLimits, SqliteCommitLoop},
     },
 };
 use rusqlite::Connection;
@@ -49,8 +49,8 @@ pub(crate) struct Process {
 pub(crate) struct ServiceAccess {
     pub(crate) life: u32,
     pub(crate) service: Arc<Service>,
-    pub(crate) lanes: Arc<EndpointQueues>,
-    pub(crate) directory: Arc<ConfigCache>,
+    pub(crate) queues: Arc<EndpointQueues>,
+    pub(crate) config_cache: Arc<ConfigCache>,
 }
 
 impl ServiceAccess {
@@ -66,7 +66,7 @@ impl ServiceAccess {
         let mut differing = Vec::new();
         for (id, stored) in stored {
             let known = self
-                .directory
+                .config_cache
                 .endpoint(id)
                 .map(|endpoint| (endpoint.record.revision, endpoint.record.disabled.is_some()));
             if known != Some(stored) {
@@ -80,53 +80,48 @@ impl ServiceAccess {
 }
 
 impl Process {
-    /// Starts a process on the world's disk. It can be called when it is ready.
-    pub(crate) fn start(world: &Arc<SimulationEnv>) {
-        let directory = Arc::new(ConfigCache::default());
-        let plan = &world.plan;
+    /// Starts a process on the environment's disk. It can be called when it is ready.
+    pub(crate) fn start(env: &Arc<SimulationEnv>) {
+        let config_cache = Arc::new(ConfigCache::default());
+        let plan = &env.plan;
         let limits = EngineLimits {
             deliveries_in_flight_max: plan.permits,
             bytes_max: 1 << 20,
             in_flight_per_endpoint: 64,
-            limits: world.sabotage.ceilings(plan.limits.node),
+            limits: env.sabotage.ceilings(plan.limits.node),
         };
-        let (lanes, events) =
-            EndpointQueues::new(limits, directory.clone(), Arc::new(NodeLease::single_node()));
-        let rung = Arc::new(Notify::new());
+        let (queues, events) =
+            EndpointQueues::new(limits, config_cache.clone(), Arc::new(NodeLease::single_node()));
+        let notified = Arc::new(Notify::new());
         let wake = {
-            let rung = rung.clone();
-            Box::new(move || rung.notify_one())
+            let notified = notified.clone();
+            Box::new(move || notified.notify_one())
         };
-        let disk = world.state().disk.take();
-        let handover = world.sabotage.handover(lanes.clone());
+        let disk = env.state().disk.take();
+        let commit_listener = env.sabotage.commit_listener(queues.clone());
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
-        let (store, writer) = SqliteStore::in_memory(disk, handover, Arc::new(NoWatch), queue, wake).unwrap();
+        let (store, writer) = sqlite::in_memory(disk, observers(commit_listener), queue, wake).unwrap();
         bulk_replays::watch(writer.connection());
+        env.sabotage.prepare(writer.connection());
         archive::open(writer.connection());
         order::watch(writer.connection());
         let leaderless = order::groups_without_head(writer.connection());
         if leaderless > 0 {
-            world.complain(Promise::Order, format!("{leaderless} lines without a first at a start"));
+            env.complain(Promise::Order, format!("{leaderless} lines without a first at a start"));
         }
-        apply_trouble(writer.connection(), world.state().trouble);
+        apply_trouble(writer.connection(), env.state().trouble);
         let (stop_handle, stop) = Shutdown::new();
         let process = Arc::new(Self {
-            number: world.add_process(),
+            number: env.add_process(),
             writer: Mutex::new(Some(writer)),
             tasks: Mutex::default(),
             stop: stop_handle,
             engine_ended: Notify::new(),
         });
-        world.state().process = Some(process.clone());
-        process.spawn(commit_loop(world.clone(), process.clone(), rung));
-        let parts = ProcessStart {
-            world: world.clone(),
-            process: process.clone(),
-            store: Arc::new(store),
-            lanes,
-            directory,
-            stop,
-        };
+        env.state().process = Some(process.clone());
+        process.spawn(commit_loop(env.clone(), process.clone(), notified));
+        let parts =
+            ProcessStart { env: env.clone(), process: process.clone(), store, queues, config_cache, stop };
         process.spawn(parts.run(events));
     }
 
@@ -153,22 +148,22 @@ impl Process {
     }
 
     /// Stops like after a signal: nothing new is taken, requests in flight have their grace period, the store is closed.
-    pub(crate) async fn stop(self: Arc<Self>, world: Arc<SimulationEnv>, down: i64) {
-        let office = world.state().office.take();
-        world.journal().lives[self.number as usize].leaving_at = Some(world.now());
-        if let Some(office) = &office {
-            office.service.readiness().stop();
+    pub(crate) async fn stop(self: Arc<Self>, env: Arc<SimulationEnv>, down: i64) {
+        let access = env.state().access.take();
+        env.event_log().lives[self.number as usize].leaving_at = Some(env.now());
+        if let Some(access) = &access {
+            access.service.readiness().stop();
         }
         self.stop.stop_gracefully();
-        let limit = Duration::from_millis((world.plan.grace + 5 * SECOND) as u64);
+        let limit = Duration::from_millis((env.plan.grace + 5 * SECOND) as u64);
         let was_in_time = tokio::time::timeout(limit, self.engine_ended.notified()).await.is_ok();
-        if world.is_dead(self.number) {
+        if env.is_dead(self.number) {
             return;
         }
-        let had_trouble = world.state().trouble.is_some();
+        let had_trouble = env.state().trouble.is_some();
         if !was_in_time {
-            world.complain(
-                Promise::House,
+            env.complain(
+                Promise::Consistency,
                 format!(
                     "process {} did not stop within its grace (disk trouble: {had_trouble})",
                     self.number
@@ -176,46 +171,46 @@ impl Process {
             );
         }
         let mut tries_left = TRIES_WHILE_CLOSING;
-        while tries_left > 0 && self.commit().is_some_and(|turn| turn != CommitResult::Nothing) {
+        while tries_left > 0 && self.commit().is_some_and(|result| result != CommitResult::Nothing) {
             tries_left -= usize::from(had_trouble);
         }
-        let carried = "SELECT count(*) FROM deliveries WHERE queue = 0";
+        let leased = "SELECT count(*) FROM deliveries WHERE queue = 0";
         let in_flight =
-            self.with_disk(|disk| disk.query_row(carried, [], |row| row.get::<_, i64>(0)).unwrap());
+            self.with_disk(|disk| disk.query_row(leased, [], |row| row.get::<_, i64>(0)).unwrap());
         if !had_trouble && was_in_time && in_flight.is_some_and(|count| count > 0) {
-            world.complain(
-                Promise::House,
+            env.complain(
+                Promise::Consistency,
                 format!("process {} stopped and left {in_flight:?} in flight", self.number),
             );
         }
-        world.end(self.number, ProcessEnd::Stopped, down);
+        env.end(self.number, ProcessEnd::Stopped, down);
     }
 }
 
 /// Commits what waits, a little later than it was notified.
-async fn commit_loop(world: Arc<SimulationEnv>, process: Arc<Process>, rung: Arc<Notify>) {
-    let mut turns = 0;
+async fn commit_loop(env: Arc<SimulationEnv>, process: Arc<Process>, notified: Arc<Notify>) {
+    let mut rounds = 0;
     loop {
-        rung.notified().await;
+        notified.notified().await;
         loop {
-            turns += 1;
-            if turns > COMMITS_MAX {
-                return world.complain(Promise::House, "the engine turns in circles");
+            rounds += 1;
+            if rounds > COMMITS_MAX {
+                return env.complain(Promise::Consistency, "the engine turns in circles");
             }
-            let delay = world.commit_delay();
+            let delay = env.commit_delay();
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
-            if world.commit_kills(process.number, true) {
+            if env.commit_kills(process.number, true) {
                 return;
             }
-            process.with_disk(|disk| archive::note_time(disk, world.now()));
-            process.with_disk(|disk| world.sabotage.before_commit(disk));
+            process.with_disk(|disk| archive::note_time(disk, env.now()));
+            process.with_disk(|disk| env.sabotage.before_commit(disk));
             match process.commit() {
                 None => return,
                 Some(CommitResult::Nothing) => break,
                 Some(CommitResult::Failed) => tokio::time::sleep(PAUSE_AFTER_FAILURE).await,
-                Some(CommitResult::Committed(_)) if world.commit_kills(process.number, false) => return,
+                Some(CommitResult::Committed(_)) if env.commit_kills(process.number, false) => return,
                 // Callers get their turn between two commits.
                 Some(CommitResult::Committed(_)) => tokio::task::yield_now().await,
             }
@@ -224,67 +219,64 @@ async fn commit_loop(world: Arc<SimulationEnv>, process: Arc<Process>, rung: Arc
 }
 
 struct ProcessStart {
-    world: Arc<SimulationEnv>,
+    env: Arc<SimulationEnv>,
     process: Arc<Process>,
-    store: Arc<SqliteStore>,
-    lanes: Arc<EndpointQueues>,
-    directory: Arc<ConfigCache>,
+    store: Store,
+    queues: Arc<EndpointQueues>,
+    config_cache: Arc<ConfigCache>,
     stop: Shutdown,
 }
 
 impl ProcessStart {
     async fn run(self, events: QueueEvents) {
-        let (world, life) = (self.world.clone(), self.process.number);
+        let (env, life) = (self.env.clone(), self.process.number);
         let made = match self.node_builder().await {
-            Ok(desk) => {
-                let service = desk.service();
+            Ok(builder) => {
+                let service = builder.service();
                 let loaded = service.load_config(None).await.map_err(|error| error.to_string());
-                loaded.map(|_| (Arc::new(service), desk.engine(events, self.engine_parts())))
+                loaded.map(|_| (Arc::new(service), builder.engine(events, self.engine_parts())))
             }
             Err(error) => Err(error),
         };
         match made {
             Ok((service, engine)) => self.publish_access(service, engine),
             // A supervisor would start it again.
-            Err(_) => world.end(life, ProcessEnd::Exited, SECOND),
+            Err(_) => env.end(life, ProcessEnd::Exited, SECOND),
         }
     }
 
-    async fn node_builder(&self) -> Result<NodeBuilder<SqliteStore>, String> {
-        let (world, store) = (&self.world, &self.store);
-        let joined = match world.sabotage.join(&self.process) {
+    async fn node_builder(&self) -> Result<NodeBuilder, String> {
+        let (env, store) = (&self.env, &self.store);
+        let joined = match env.sabotage.join(&self.process) {
             Some(joined) => joined,
-            None => store.join(world.now()).await.map_err(|error| error.to_string())?,
+            None => store.join(env.now()).await.map_err(|error| error.to_string())?,
         };
         Ok(NodeBuilder {
             store: store.clone(),
-            directory: self.directory.clone(),
-            tenure: Arc::new(NodeLease::single_node()),
-            lanes: self.lanes.clone(),
-            clock: world.clock.clone(),
-            entropy: world.entropy.clone(),
+            config_cache: self.config_cache.clone(),
+            node_state: Arc::new(NodeLease::single_node()),
+            queues: self.queues.clone(),
+            clock: env.clock.clone(),
+            entropy: env.entropy.clone(),
             ids: IdGenerator::new(joined.slot, joined.newest_id),
         })
     }
 
     fn engine_parts(&self) -> EngineParts {
-        let world = &self.world;
+        let env = &self.env;
         let long = Duration::from_hours(24);
-        let line = Arc::new(FakeHttpSender { world: world.clone(), life: self.process.number });
+        let http_sender = Arc::new(FakeHttpSender { env: env.clone(), life: self.process.number });
         EngineParts {
-            ledger: world.sabotage.ledger(self.store.clone()),
-            carrier: world.sabotage.carrier(line),
-            grace: Duration::from_millis(world.plan.grace as u64),
+            store: env.sabotage.store(&self.store),
+            http_sender: env.sabotage.http_sender(http_sender),
+            grace: Duration::from_millis(env.plan.grace as u64),
             rounds: Intervals {
                 gauges: long,
                 count: long,
                 purge: long,
-                recheck: Duration::from_millis(world.plan.recheck_every as u64),
+                recheck: Duration::from_millis(env.plan.recheck_every as u64),
                 key_uses: long,
-                retention: world
-                    .plan
-                    .retention
-                    .map_or(long, |keeps| Duration::from_millis(keeps.every as u64)),
+                retention: env.plan.retention.map_or(long, |keeps| Duration::from_millis(keeps.every as u64)),
                 audit_retention: long,
                 health: HEALTH_EVERY,
                 notices: long,
@@ -293,19 +285,19 @@ impl ProcessStart {
     }
 
     fn publish_access(self, service: Arc<Service>, engine: Engine) {
-        let Self { world, process, lanes, directory, stop, .. } = self;
+        let Self { env, process, queues, config_cache, stop, .. } = self;
         service.readiness().start_accepting();
         let life = process.number;
-        world.journal().lives[life as usize].ready_at = Some(world.clock.now());
+        env.event_log().lives[life as usize].ready_at = Some(env.clock.now());
         if !stop.is_graceful() {
-            world.state().office = Some(Arc::new(ServiceAccess { life, service, lanes, directory }));
-            world.opened.notify_waiters();
+            env.state().access = Some(Arc::new(ServiceAccess { life, service, queues, config_cache }));
+            env.opened.notify_waiters();
         }
         let owner = process.clone();
         process.spawn(async move {
             let ended = engine.run(stop.clone()).await;
             if ended.is_err() || !stop.is_graceful() {
-                world.end(life, ProcessEnd::Exited, SECOND);
+                env.end(life, ProcessEnd::Exited, SECOND);
             }
             owner.engine_ended.notify_one();
         });

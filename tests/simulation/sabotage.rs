@@ -1,39 +1,33 @@
 //! Ways to break the product on purpose, so that the checker can prove that it notices. `None` in all honest runs.
 
-use crate::{event_log::ProcessEnd, network::FakeHttpSender, process::Process};
+use crate::{
+    event_log::ProcessEnd,
+    network::FakeHttpSender,
+    plan::{DAY, MINUTE, RetentionPlan},
+    process::Process,
+};
 use posthaste::{
     domain::{
-        audit::AuditEntry,
         endpoint::{Disabled, DisabledBy, DisabledReason},
-        id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
-        inspection::{Inspection, InspectionReport},
+        id::EndpointId,
         ports::{CommitListener, LeasedDelivery},
-        replay::{Replay, ReplayState},
-        retention::RetentionPolicy,
+        storage::StorageUsage,
         time::Timestamp,
         verdict::Verdict,
     },
     engine::{EndpointQueues, SharedLimits},
     outbound::{HttpSender, OutboundRequest, SendFuture},
     store::{
-        DeliveryStore, Reply, StoreError,
+        Reply, Store,
+        backend::{Backend, BulkOp, Command, ReadJob, Readers},
         cluster::Joined,
-        deliveries::{
-            Accepted, ActionResult, AdvanceRetries, AdvancedRetries, AvailabilityChange, DeliveryAction,
-            DeliveryResult, InspectionRequested, LeaseRequest, LeaseResult, NewEvent,
-        },
-        inbox::InboxBatch,
-        notices::{MailCursor, MailOutcome, NoticeBatch},
-        replays::{ReplayChanged, ReplayPage, ReplaySource},
-        retention::{EventIdRanges, ExpireResult},
-        sqlite::SqliteStore,
+        deliveries::DeliveryResult,
     },
 };
 use rusqlite::Connection;
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -54,12 +48,12 @@ pub(crate) enum Sabotage {
     /// The success of a first attempt is not believed: there will be a second.
     ForgetSuccess,
     /// The first failure switches its endpoint off.
-    SwitchHastily,
+    ApplyHastily,
     /// No failure counts for an endpoint's health.
     ForgetFailures,
-    /// A replay does each of its pages a second time.
+    /// A replay makes each of its deliveries twice.
     TakeTwice,
-    /// Records are removed two days early.
+    /// Records are removed up to two days early.
     ExpireEarly,
     /// A waiting delivery is removed without a notice.
     DropWaiting,
@@ -146,6 +140,21 @@ impl Sabotage {
         }
     }
 
+    /// Prepares the file of a new process.
+    pub(crate) fn prepare(&self, disk: &Connection) {
+        let Self::TakeTwice = self else { return };
+        disk.execute_batch(
+            "CREATE TABLE IF NOT EXISTS taken_twice AS SELECT * FROM deliveries WHERE false;
+             CREATE TRIGGER IF NOT EXISTS take_twice AFTER INSERT ON deliveries WHEN new.replay_of IS NOT NULL BEGIN
+                 DELETE FROM taken_twice;
+                 INSERT INTO taken_twice SELECT * FROM deliveries WHERE id = new.id;
+                 UPDATE taken_twice SET id = id + 1000;
+                 INSERT INTO deliveries SELECT * FROM taken_twice;
+             END;",
+        )
+        .unwrap();
+    }
+
     pub(crate) fn lifts_limits(&self) -> bool {
         matches!(self, Self::LiftLimits)
     }
@@ -170,36 +179,53 @@ impl Sabotage {
         Some(Joined { slot: 0, epoch: 0, is_alone: true, newest_id, taken_over: 0 })
     }
 
-    pub(crate) fn ledger(&self, store: Arc<SqliteStore>) -> Arc<dyn DeliveryStore> {
-        match self {
-            Self::ShiftWaits(shift_ms) => {
-                Arc::new(SabotagedStore { shift_ms: *shift_ms, ..SabotagedStore::on(store) })
-            }
-            Self::ForgetSuccess => Arc::new(SabotagedStore { forgets: true, ..SabotagedStore::on(store) }),
-            Self::SwitchHastily => Arc::new(SabotagedStore { is_hasty: true, ..SabotagedStore::on(store) }),
-            Self::ForgetFailures => {
-                Arc::new(SabotagedStore { is_lenient: true, ..SabotagedStore::on(store) })
-            }
-            Self::TakeTwice => Arc::new(SabotagedStore { takes_twice: true, ..SabotagedStore::on(store) }),
-            Self::ExpireEarly => Arc::new(SabotagedStore {
-                expires_early: Duration::from_hours(48),
-                ..SabotagedStore::on(store)
+    /// Returns the store as the engine gets it.
+    pub(crate) fn store(&self, store: &Store) -> Store {
+        let bend: Box<dyn Fn(&mut DeliveryResult) + Send + Sync> = match *self {
+            Self::ShiftWaits(shift_ms) => Box::new(move |result| {
+                if let Verdict::Retry { due, .. } = &mut result.verdict {
+                    *due = Timestamp::from_millis(due.as_millis() + shift_ms);
+                }
             }),
-            _ => store,
+            // Once: a repeated attempt has no number, but it is in the history.
+            Self::ForgetSuccess => Box::new(|result| {
+                if result.verdict == Verdict::Delivered && result.leased.delivery.history_len == 0 {
+                    result.verdict = Verdict::RetryUncounted { due: result.ended_at };
+                }
+            }),
+            Self::ApplyHastily => Box::new(disable_hastily),
+            Self::ForgetFailures => Box::new(|result| {
+                result.health_sample.take_if(|_| result.verdict != Verdict::Delivered);
+            }),
+            _ => return store.clone(),
+        };
+        Store::new(Arc::new(SabotagedBackend { backend: store.backend().clone(), bend }))
+    }
+
+    /// Returns how long records are kept.
+    pub(crate) fn retention(&self, planned: RetentionPlan) -> RetentionPlan {
+        let Self::ExpireEarly = self else { return planned };
+        let earlier = |kept: i64| (kept - 2 * DAY).max(MINUTE);
+        RetentionPlan {
+            events: earlier(planned.events),
+            attempts: earlier(planned.attempts),
+            payloads: earlier(planned.payloads),
+            dead_letters: planned.dead_letters.map(earlier),
+            ..planned
         }
     }
 
-    pub(crate) fn carrier(&self, line: Arc<FakeHttpSender>) -> Arc<dyn HttpSender> {
+    pub(crate) fn http_sender(&self, http_sender: Arc<FakeHttpSender>) -> Arc<dyn HttpSender> {
         match self {
-            Self::PostTwice => Arc::new(DoublingSender(line)),
-            _ => line,
+            Self::PostTwice => Arc::new(DoublingSender(http_sender)),
+            _ => http_sender,
         }
     }
 
-    pub(crate) fn handover(&self, lanes: Arc<EndpointQueues>) -> Arc<dyn CommitListener> {
+    pub(crate) fn commit_listener(&self, queues: Arc<EndpointQueues>) -> Arc<dyn CommitListener> {
         match self {
-            Self::LoseHints => Arc::new(SilentListener(lanes)),
-            _ => lanes,
+            Self::LoseHints => Arc::new(SilentListener(queues)),
+            _ => queues,
         }
     }
 }
@@ -222,8 +248,8 @@ impl HttpSender for DoublingSender {
 struct SilentListener(Arc<EndpointQueues>);
 
 impl CommitListener for SilentListener {
-    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
-        self.0.deliveries_leased(carried);
+    fn deliveries_leased(&self, leased: Vec<LeasedDelivery>) {
+        self.0.deliveries_leased(leased);
     }
 
     fn delivery_waiting(&self, _: EndpointId, _: Timestamp) {}
@@ -241,181 +267,46 @@ impl CommitListener for SilentListener {
     }
 }
 
-/// Passes everything on, and bends some verdicts.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
-struct SabotagedStore {
-    store: Arc<SqliteStore>,
-    shift_ms: i64,
-    forgets: bool,
-    is_hasty: bool,
-    is_lenient: bool,
-    takes_twice: bool,
-    expires_early: Duration,
+/// Changes the results that are recorded, and passes everything else on.
+struct SabotagedBackend {
+    backend: Arc<dyn Backend>,
+    bend: Box<dyn Fn(&mut DeliveryResult) + Send + Sync>,
 }
 
-impl SabotagedStore {
-    fn on(store: Arc<SqliteStore>) -> Self {
-        Self {
-            store,
-            shift_ms: 0,
-            forgets: false,
-            is_hasty: false,
-            is_lenient: false,
-            takes_twice: false,
-            expires_early: Duration::ZERO,
+impl Backend for SabotagedBackend {
+    fn submit(&self, mut command: Box<dyn Command>) {
+        if let BulkOp::Record(recording) = command.bulk_op() {
+            (self.bend)(&mut recording.record);
         }
+        self.backend.submit(command);
     }
 
-    async fn proceed_twice(&self, page: ReplayPage, now: Timestamp) -> Result<Option<Replay>, StoreError> {
-        let first = ReplayPage { is_last: false, ..page.clone() };
-        let Some(replay) = self.store.advance_replay(first, now).await? else { return Ok(None) };
-        let again = |source: &ReplaySource| ReplaySource {
-            new_id: DeliveryId::from_i64(source.new_id.as_i64() + 1000),
-            ..*source
-        };
-        let sources = page.sources.iter().map(again).collect();
-        self.store.advance_replay(ReplayPage { after_id: replay.reached, sources, ..page }, now).await
+    fn submit_accept(&self, command: Box<dyn Command>, events: usize, bytes: usize) {
+        self.backend.submit_accept(command, events, bytes);
     }
 
-    fn sabotage_verdict(&self, record: &mut DeliveryResult) {
-        if let (true, Verdict::Retry { .. }, Some(_), Some(contract)) =
-            (self.is_hasty, record.verdict, &record.health_sample, &record.contract)
-        {
-            let health = &contract.health;
-            record.disable = Some(Disabled {
-                reason: DisabledReason::Rule(health.off_reason.clone()),
-                at: record.ended_at,
-                waiting: contract.off.waiting,
-                by: Some(DisabledBy::Posthaste),
-            });
-        }
-        record.health_sample.take_if(|_| self.is_lenient && record.verdict != Verdict::Delivered);
-        match &mut record.verdict {
-            Verdict::Retry { due, .. } => *due = Timestamp::from_millis(due.as_millis() + self.shift_ms),
-            // Once: a repeated attempt has no number, but it is in the history.
-            Verdict::Delivered if self.forgets && record.leased.delivery.history_len == 0 => {
-                record.verdict = Verdict::RetryUncounted { due: record.ended_at };
-            }
-            _ => {}
-        }
+    fn run_read(&self, readers: Readers, job: ReadJob) -> Reply<()> {
+        self.backend.run_read(readers, job)
+    }
+
+    fn measure(&self) -> Reply<StorageUsage> {
+        self.backend.measure()
+    }
+
+    fn close(&self) {
+        self.backend.close();
     }
 }
 
-impl DeliveryStore for SabotagedStore {
-    fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
-        self.store.accept(events)
-    }
-
-    fn accept_inbox(&self, intake: InboxBatch) -> Reply<'_, Vec<Accepted>> {
-        self.store.accept_inbox(intake)
-    }
-
-    fn record_result(&self, mut record: DeliveryResult) {
-        self.sabotage_verdict(&mut record);
-        self.store.record_result(record);
-    }
-
-    fn lease_due(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>> {
-        self.store.lease_due(wants, now)
-    }
-
-    fn release(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
-        self.store.release(carried, now)
-    }
-
-    fn advance_retries(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, AdvancedRetries> {
-        self.store.advance_retries(recovery, now)
-    }
-
-    fn act(
-        &self,
-        app: AppId,
-        delivery: DeliveryId,
-        ask: DeliveryAction,
-        now: Timestamp,
-        entry: Option<AuditEntry>,
-    ) -> Reply<'_, ActionResult> {
-        self.store.act(app, delivery, ask, now, entry)
-    }
-
-    fn apply_to_waiting(
-        &self,
-        endpoint: EndpointId,
-        settle: AvailabilityChange,
-        most: usize,
-        now: Timestamp,
-    ) -> Reply<'_, usize> {
-        self.store.apply_to_waiting(endpoint, settle, most, now)
-    }
-
-    fn erase_data(&self, app: AppId, event: EventId, entry: Option<AuditEntry>) -> Reply<'_, bool> {
-        self.store.erase_data(app, event, entry)
-    }
-
-    fn expire(
-        &self,
-        ranges: EventIdRanges,
-        keeps: Arc<dyn RetentionPolicy>,
-        now: Timestamp,
-    ) -> Reply<'_, ExpireResult> {
-        self.store.expire(ranges, keeps, now.plus(self.expires_early))
-    }
-
-    fn start_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
-        self.store.start_replay(replay, entry)
-    }
-
-    fn advance_replay(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
-        if self.takes_twice {
-            return Box::pin(self.proceed_twice(page, now));
-        }
-        self.store.advance_replay(page, now)
-    }
-
-    fn change_replay(
-        &self,
-        app: AppId,
-        replay: ReplayId,
-        to: ReplayState,
-        now: Timestamp,
-        entry: Option<AuditEntry>,
-    ) -> Reply<'_, ReplayChanged> {
-        self.store.change_replay(app, replay, to, now, entry)
-    }
-    fn request_inspection(&self, inspection: Inspection) -> Reply<'_, InspectionRequested> {
-        self.store.request_inspection(inspection)
-    }
-
-    fn start_next_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>> {
-        self.store.start_next_inspection(per_app_max)
-    }
-
-    fn finish_inspection(
-        &self,
-        id: InspectionId,
-        report: Option<InspectionReport>,
-        now: Timestamp,
-    ) -> Reply<'_, bool> {
-        self.store.finish_inspection(id, report, now)
-    }
-
-    fn next_mail(&self, turn: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch> {
-        self.store.next_mail(turn, now)
-    }
-
-    fn finish_mail(&self, app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> Reply<'_, ()> {
-        self.store.finish_mail(app, first, end, now)
-    }
-
-    fn close_digests(&self, now: Timestamp) -> Reply<'_, ()> {
-        self.store.close_digests(now)
-    }
-
-    fn mark_notices_published(&self, notices: Vec<NoticeId>) -> Reply<'_, ()> {
-        self.store.mark_notices_published(notices)
-    }
-
-    fn flush(&self) -> Reply<'_, ()> {
-        self.store.flush()
+fn disable_hastily(result: &mut DeliveryResult) {
+    if let (Verdict::Retry { .. }, Some(_), Some(contract)) =
+        (result.verdict, &result.health_sample, &result.contract)
+    {
+        result.disable = Some(Disabled {
+            reason: DisabledReason::Rule(contract.health.off_reason.clone()),
+            at: result.ended_at,
+            waiting: contract.off.waiting,
+            by: Some(DisabledBy::Posthaste),
+        });
     }
 }

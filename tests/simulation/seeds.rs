@@ -66,9 +66,9 @@ impl SeedRuns {
     ) -> Result<F, String> {
         let replay =
             format!("POSTHASTE_SEED={seed} cargo test --test simulation {} -- --nocapture", self.name);
-        let told = std::panic::catch_unwind(|| run(seed));
+        let outcome = std::panic::catch_unwind(|| run(seed));
         let (figures, violations) =
-            told.map_err(|_| format!("seed {seed} panicked; replay it with\n  {replay}"))?;
+            outcome.map_err(|_| format!("seed {seed} panicked; replay it with\n  {replay}"))?;
         if violations.is_empty() {
             return Ok(figures);
         }

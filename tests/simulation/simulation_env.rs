@@ -29,7 +29,7 @@ pub(crate) struct SimulationEnv {
     pub(crate) process_ended: Notify,
     /// Notified when a service can be called.
     pub(crate) opened: Notify,
-    journal: Mutex<EventLog>,
+    event_log: Mutex<EventLog>,
     network_rng: Mutex<Rng>,
     commit_rng: Mutex<Rng>,
     state: Mutex<SimulationState>,
@@ -40,7 +40,7 @@ pub(crate) struct SimulationState {
     pub(crate) disk: Option<Connection>,
     pub(crate) process: Option<Arc<Process>>,
     /// Where callers reach the service.
-    pub(crate) office: Option<Arc<ServiceAccess>>,
+    pub(crate) access: Option<Arc<ServiceAccess>>,
     pub(crate) trouble: Option<DiskTrouble>,
     /// How long after the end of a process the next one starts.
     pub(crate) down: i64,
@@ -60,7 +60,7 @@ impl SimulationEnv {
         let state = SimulationState {
             disk: None,
             process: None,
-            office: None,
+            access: None,
             trouble: None,
             down: 0,
             kills: kills.collect(),
@@ -72,7 +72,7 @@ impl SimulationEnv {
             entropy: Arc::new(SeededEntropy::new(plan.seed)),
             process_ended: Notify::new(),
             opened: Notify::new(),
-            journal: Mutex::default(),
+            event_log: Mutex::default(),
             network_rng: Mutex::new(Rng::with_seed(plan.seed ^ 0x6e65_7477)),
             commit_rng: Mutex::new(Rng::with_seed(plan.seed ^ 0x636f_6d6d)),
             state: Mutex::new(state),
@@ -81,8 +81,8 @@ impl SimulationEnv {
         })
     }
 
-    pub(crate) fn journal(&self) -> MutexGuard<'_, EventLog> {
-        self.journal.lock().unwrap()
+    pub(crate) fn event_log(&self) -> MutexGuard<'_, EventLog> {
+        self.event_log.lock().unwrap()
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, SimulationState> {
@@ -111,8 +111,8 @@ impl SimulationEnv {
         Duration::from_millis(if rng.bool() { 0 } else { rng.u64(0..20) })
     }
 
-    pub(crate) fn office(&self) -> Option<Arc<ServiceAccess>> {
-        self.state().office.clone()
+    pub(crate) fn access(&self) -> Option<Arc<ServiceAccess>> {
+        self.state().access.clone()
     }
 
     pub(crate) fn is_dead(&self, life: u32) -> bool {
@@ -121,9 +121,9 @@ impl SimulationEnv {
 
     /// Notes a new process. Returns its number.
     pub(crate) fn add_process(&self) -> u32 {
-        let mut journal = self.journal();
-        journal.lives.push(ProcessFact { ready_at: None, leaving_at: None, ended_at: None, ending: None });
-        journal.lives.len() as u32 - 1
+        let mut event_log = self.event_log();
+        event_log.lives.push(ProcessFact { ready_at: None, leaving_at: None, ended_at: None, ending: None });
+        event_log.lives.len() as u32 - 1
     }
 
     /// Ends the process at once; the file stays as its last commit left it, and nothing in memory gets anywhere.
@@ -132,20 +132,20 @@ impl SimulationEnv {
         if state.process.as_ref().is_none_or(|process| process.number != life) {
             return;
         }
-        let (Some(process), office) = (state.process.take(), state.office.take()) else { return };
+        let (Some(process), access) = (state.process.take(), state.access.take()) else { return };
         state.down = down;
         drop(state);
         let disk = self.sabotage.at_end(process.take_disk(), ending);
         self.state().disk = disk;
         process.abort();
         let now = self.now();
-        let mut journal = self.journal();
-        let fact = &mut journal.lives[life as usize];
+        let mut event_log = self.event_log();
+        let fact = &mut event_log.lives[life as usize];
         fact.leaving_at.get_or_insert(now);
         fact.ended_at = Some(now);
         fact.ending = Some(ending);
-        drop(journal);
-        drop(office);
+        drop(event_log);
+        drop(access);
         self.process_ended.notify_one();
     }
 
@@ -173,11 +173,11 @@ impl SimulationEnv {
         if after == 0 {
             return self.end(life, ProcessEnd::Killed, down);
         }
-        let world = self.clone();
+        let env = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(after as u64)).await;
-            if world.state().is_dangerous {
-                world.end(life, ProcessEnd::Killed, down);
+            if env.state().is_dangerous {
+                env.end(life, ProcessEnd::Killed, down);
             }
         });
     }
@@ -186,17 +186,17 @@ impl SimulationEnv {
         // A new trouble replaces the old one.
         self.disk_heals();
         let from = self.now();
-        self.journal().troubles.push(TroubleFact { from, until, trouble });
+        self.event_log().troubles.push(TroubleFact { from, until, trouble });
         self.set_trouble(Some(trouble));
     }
 
     pub(crate) fn disk_heals(&self) {
         let now = self.now();
-        let mut journal = self.journal();
-        for fact in &mut journal.troubles {
+        let mut event_log = self.event_log();
+        for fact in &mut event_log.troubles {
             fact.until = fact.until.min(now);
         }
-        drop(journal);
+        drop(event_log);
         self.set_trouble(None);
     }
 
@@ -209,7 +209,7 @@ impl SimulationEnv {
     }
 
     pub(crate) fn complain(&self, promise: Promise, what: impl Into<String>) {
-        self.journal().complain(promise, what);
+        self.event_log().complain(promise, what);
     }
 }
 
@@ -218,8 +218,8 @@ impl SimulationState {
         if !self.is_dangerous {
             return None;
         }
-        let place = self.kills.iter().position(|(trigger, _)| *trigger == wanted)?;
-        Some(self.kills.swap_remove(place).1)
+        let index = self.kills.iter().position(|(trigger, _)| *trigger == wanted)?;
+        Some(self.kills.swap_remove(index).1)
     }
 }
 

@@ -24,7 +24,7 @@ arguments.add_argument("--password")
 given = arguments.parse_args()
 
 
-def told(step):
+def say(step):
     try:
         return json.loads((given.folder / "answers.json").read_text()).get(step)
     except FileNotFoundError:
@@ -33,26 +33,26 @@ def told(step):
 
 class Handler:
     async def handle_MAIL(self, server, session, envelope, address, options):
-        if answer := told("mail"):
+        if answer := say("mail"):
             return answer
         envelope.mail_from = address
         return "250 OK"
 
     async def handle_RCPT(self, server, session, envelope, address, options):
-        if answer := (told("rcpt") or {}).get(address):
+        if answer := (say("rcpt") or {}).get(address):
             return answer
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
     async def handle_DATA(self, server, session, envelope):
-        if answer := told("data"):
+        if answer := say("data"):
             return answer
         taken = next(path for n in itertools.count() if not (path := given.folder / f"{n:04}.eml").exists())
         part = taken.with_suffix(".part")
         part.write_bytes(f"X-To: {envelope.rcpt_tos[0]}\r\n".encode() + envelope.content)
         part.rename(taken)
         # The mail is taken, and its sender does not know yet.
-        await asyncio.sleep(told("data_takes") or 0)
+        await asyncio.sleep(say("data_takes") or 0)
         return "250 taken"
 
 

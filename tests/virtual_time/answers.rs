@@ -12,12 +12,12 @@ const FAILURES: [OutcomeClass; 4] =
 
 /// State soon after the first attempt.
 async fn after_one(contract: &str, does: Behaviour) -> (DeliveryState, Option<EndReason>, bool) {
-    let stage = Fixture::new(contract, does).await;
-    stage.publish().await;
-    stage.pass(Duration::from_secs(5)).await;
-    let delivery = stage.delivery().await;
-    let is_off = stage.entry.endpoint("ep").unwrap().record.disabled.is_some();
-    (delivery.state, delivery.reason, is_off)
+    let fixture = Fixture::new(contract, does).await;
+    fixture.publish().await;
+    fixture.pass(Duration::from_secs(5)).await;
+    let delivery = fixture.delivery().await;
+    let is_disabled = fixture.entry.endpoint("ep").unwrap().record.disabled.is_some();
+    (delivery.state, delivery.reason, is_disabled)
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,13 +50,13 @@ async fn sendnomi_delivers_on_2xx_tries_again_on_3xx_and_5xx_and_never_on_4xx() 
 async fn the_other_four_try_everything_but_2xx_again_and_nothing_disables_the_endpoint() {
     for contract in ["zerofee", "bastionary", "orientedos", "simpaisa"] {
         for status in [301, 304, 400, 401, 403, 404, 409, 410, 422, 429, 500, 503] {
-            let stage = Fixture::new(contract, Behaviour::Answer(status)).await;
-            stage.publish().await;
-            stage.pass(Duration::from_hours(24 * 30)).await;
-            let delivery = stage.delivery().await;
+            let fixture = Fixture::new(contract, Behaviour::Answer(status)).await;
+            fixture.publish().await;
+            fixture.pass(Duration::from_hours(24 * 30)).await;
+            let delivery = fixture.delivery().await;
             let dead = (DeliveryState::Dead, Some(EndReason::Exhausted));
             assert_eq!((delivery.state, delivery.reason), dead, "{contract} {status}");
-            assert!(stage.entry.endpoint("ep").unwrap().record.disabled.is_none(), "{contract} {status}");
+            assert!(fixture.entry.endpoint("ep").unwrap().record.disabled.is_none(), "{contract} {status}");
         }
         for status in [200, 204, 299] {
             let after = after_one(contract, Behaviour::Answer(status)).await;
@@ -77,12 +77,12 @@ async fn standard_tries_every_refusal_again_but_410_which_disables_the_endpoint(
 
 #[tokio::test(start_paused = true)]
 async fn standard_honours_retry_after_up_to_its_longest_wait() {
-    for (asked, waited) in [(600, 600), (2 * 24 * 3600, 24 * 3600_u64)] {
-        let stage = Fixture::new("standard", Behaviour::AnswerLater(503, asked)).await;
-        stage.publish().await;
-        stage.pass(Duration::from_secs(waited - 1)).await;
-        assert_eq!(stage.seen().len(), 1, "asked for {asked} s");
-        stage.pass(Duration::from_secs(2)).await;
-        assert_eq!(stage.seen().len(), 2, "asked for {asked} s");
+    for (requested, waited) in [(600, 600), (2 * 24 * 3600, 24 * 3600_u64)] {
+        let fixture = Fixture::new("standard", Behaviour::AnswerLater(503, requested)).await;
+        fixture.publish().await;
+        fixture.pass(Duration::from_secs(waited - 1)).await;
+        assert_eq!(fixture.seen().len(), 1, "asked for {requested} s");
+        fixture.pass(Duration::from_secs(2)).await;
+        assert_eq!(fixture.seen().len(), 2, "asked for {requested} s");
     }
 }

@@ -10,12 +10,10 @@ use posthaste::{
         api_key::SETTINGS_KEY_ID,
         config_cache::ConfigCache,
         endpoint::Endpoint,
-        id::{EndpointId, IdGenerator, KeyId},
+        event_type::EventTypeDocument,
+        id::{EndpointId, IdGenerator},
         node_lease::NodeLease,
-        outage_detector::OutageReport,
         ports::{Permit, Permits},
-        replay::Replay,
-        retention::RetentionPolicy,
         storage::StorageUsage,
         time::Timestamp,
     },
@@ -27,15 +25,12 @@ use posthaste::{
         endpoints::{EndpointPatch, NewEndpoint},
     },
     store::{
-        ClusterStore, ConfigStore, Reply,
-        cluster::{
-            ClusterView, ConfigChanges, HealthBootstrap, HealthCandidate, Heartbeat, Joined, PurgedRecords,
-            RollupResult,
-        },
-        retention::{OverdueEvents, OverdueSearch},
-        sqlite::SqliteStore,
+        Reply, Store,
+        backend::{Backend, Command, MembershipBackend, ReadJob, Readers},
+        cluster::{ClusterView, ConfigChanges, Heartbeat, Joined},
     },
 };
+use rusqlite::Connection;
 use serde_json::json;
 use std::{
     sync::{Arc, Mutex},
@@ -43,51 +38,73 @@ use std::{
 };
 use tokio::{sync::Notify, task::AbortHandle};
 
-/// The store, with configuration changes that the test makes up.
-struct ChangesStore {
-    store: Arc<SqliteStore>,
-    changes: Mutex<ConfigChanges>,
-}
+/// The store as a node sees it that is not alone. The test writes the changes of the other nodes into its log.
+struct SharedBackend(Arc<dyn Backend>);
 
-macro_rules! pass_on {
-    ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {
-        $(fn $name(&self, $($argument: $kind),*) -> Reply<'_, $answer> {
-            self.store.$name($($argument),*)
-        })+
-    };
-}
-
-impl ClusterStore for ChangesStore {
-    fn changes(&self, after: i64) -> Reply<'_, ConfigChanges> {
-        let changes = self.changes.lock().unwrap().clone();
-        let is_news = changes.version > after;
-        let known = ConfigChanges { version: changes.version, ..ConfigChanges::default() };
-        Box::pin(std::future::ready(Ok(if is_news { changes } else { known })))
+impl Backend for SharedBackend {
+    fn submit(&self, command: Box<dyn Command>) {
+        self.0.submit(command);
     }
 
-    pass_on! {
-        fn join(now: Timestamp) -> Joined;
-        fn heartbeat(beat: Heartbeat) -> Option<ClusterView>;
-        fn take_over(epoch: i64, now: Timestamp) -> Option<usize>;
-        fn claim_shards(most: usize) -> Vec<u8>;
-        fn release_shards(shards: Vec<u8>) -> ();
-        fn in_flight_elsewhere(endpoints: Vec<EndpointId>) -> Vec<EndpointId>;
-        fn nodes() -> ClusterView;
-        fn find_queues() -> Vec<(EndpointId, Timestamp)>;
-        fn queues_with_due(lanes: Vec<EndpointId>, now: Timestamp) -> Vec<EndpointId>;
-        fn purge_deleted_apps() -> bool;
-        fn overdue(search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> OverdueEvents;
-        fn purge_records(before: Timestamp) -> PurgedRecords;
-        fn usage() -> StorageUsage;
-        fn record_key_uses(uses: Vec<(KeyId, Timestamp)>) -> ();
-        fn running_replays() -> Vec<Replay>;
-        fn endpoints_to_apply() -> Vec<EndpointId>;
-        fn health_bootstrap(now: Timestamp) -> HealthBootstrap;
-        fn roll_up(accountable: Duration, now: Timestamp) -> RollupResult;
-        fn sync_outage_clock(mine: OutageReport, now: Timestamp) -> OutageReport;
-        fn degraded() -> Vec<EndpointId>;
-        fn evaluate_health(suspects: Vec<HealthCandidate>, now: Timestamp) -> ();
+    fn submit_accept(&self, command: Box<dyn Command>, events: usize, bytes: usize) {
+        self.0.submit_accept(command, events, bytes);
     }
+
+    fn run_read(&self, readers: Readers, job: ReadJob) -> Reply<()> {
+        self.0.run_read(readers, job)
+    }
+    fn membership(&self) -> Option<&dyn MembershipBackend> {
+        Some(self)
+    }
+
+    fn measure(&self) -> Reply<StorageUsage> {
+        self.0.measure()
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+}
+
+/// A configuration follower only has to be told that there are other nodes.
+impl MembershipBackend for SharedBackend {
+    fn join(&self, _: Timestamp) -> Reply<Joined> {
+        unreachable!("the first node joined")
+    }
+
+    fn heartbeat(&self, _: Heartbeat) -> Reply<Option<ClusterView>> {
+        unreachable!("it has no engine")
+    }
+
+    fn take_over(&self, _: i64, _: Timestamp) -> Reply<Option<usize>> {
+        unreachable!("it has no engine")
+    }
+
+    fn nodes(&self) -> Reply<ClusterView> {
+        unreachable!("it has no streams")
+    }
+
+    fn epoch(&self) -> i64 {
+        0
+    }
+}
+
+/// Writes a version with these changes into the log; returns it.
+fn log(disk: &Connection, changes: &ConfigChanges) -> i64 {
+    let begin = "INSERT INTO config_version (only_row, version, trimmed_version) VALUES (1, 1, 0)
+         ON CONFLICT DO UPDATE SET version = version + 1 RETURNING version";
+    let version: i64 = disk.query_row(begin, [], |row| row.get(0)).unwrap();
+    if changes.is_all {
+        disk.execute("UPDATE config_version SET trimmed_version = version", []).unwrap();
+    }
+    let apps = changes.apps.iter().map(|app| (0, app.as_i64()));
+    let endpoints = changes.endpoints.iter().map(|endpoint| (1, endpoint.as_i64()));
+    let keys = changes.keys.iter().map(|key| (2, key.as_i64()));
+    let event_types = changes.event_types.iter().map(|event_type| (3, event_type.as_i64()));
+    for (kind, id) in apps.chain(endpoints).chain(keys).chain(event_types) {
+        disk.execute("INSERT INTO config_changes VALUES (?1, ?2, ?3, 0)", (version, kind, id)).unwrap();
+    }
+    version
 }
 
 /// Records the endpoints that it is notified of.
@@ -111,10 +128,9 @@ impl Permits for RecordingPermits {
 
 struct SecondNode {
     service: Arc<Service>,
-    told: Arc<ChangesStore>,
-    tenure: Arc<NodeLease>,
-    directory: Arc<ConfigCache>,
-    hands: Arc<RecordingPermits>,
+    node_state: Arc<NodeLease>,
+    config_cache: Arc<ConfigCache>,
+    permits: Arc<RecordingPermits>,
     following: AbortHandle,
 }
 
@@ -125,32 +141,30 @@ impl Drop for SecondNode {
 }
 
 impl SecondNode {
-    async fn start(stage: &Fixture) -> Self {
-        let (tenure, directory) = (Arc::<NodeLease>::default(), Arc::<ConfigCache>::default());
-        let told = Arc::new(ChangesStore { store: stage.store.clone(), changes: Mutex::default() });
-        let desk = NodeBuilder {
-            config_cache: directory.clone(),
-            store: stage.store.clone(),
-            cluster: told.clone(),
-            node_state: tenure.clone(),
-            clock: stage.clock.clone(),
+    async fn start(fixture: &Fixture) -> Self {
+        let (node_state, config_cache) = (Arc::<NodeLease>::default(), Arc::<ConfigCache>::default());
+        let store = Store::new(Arc::new(SharedBackend(fixture.store.backend().clone())));
+        let builder = NodeBuilder {
+            config_cache: config_cache.clone(),
+            store,
+            node_state: node_state.clone(),
+            clock: fixture.clock.clone(),
             ids: IdGenerator::new(1, 0),
         };
-        let hands = Arc::<RecordingPermits>::default();
-        let service = desk.service(hands.clone());
+        let permits = Arc::<RecordingPermits>::default();
+        let service = builder.service(permits.clone());
         service.load_config(Some("the key of the settings")).await.unwrap();
         let following = service.clone();
         let following =
             tokio::spawn(async move { following.sync_config(&Notify::new()).await }).abort_handle();
-        Self { service, told, tenure, directory, hands, following }
+        Self { service, node_state, config_cache, permits, following }
     }
 
     /// Makes these changes known and waits until they are followed, which takes up to a second.
-    async fn hears(&self, stage: &Fixture, changes: ConfigChanges) {
-        let version = self.told.changes.lock().unwrap().version + 1;
-        *self.told.changes.lock().unwrap() = ConfigChanges { version, ..changes };
-        stage.pass(Duration::from_millis(500)).await;
-        assert_eq!(self.tenure.config_version(), version, "others may rely on it");
+    async fn apply(&self, fixture: &Fixture, changes: ConfigChanges) {
+        let version = fixture.on_disk(|disk| log(disk, &changes));
+        fixture.pass(Duration::from_millis(500)).await;
+        assert_eq!(self.node_state.config_version(), version, "others may rely on it");
     }
 
     fn url(&self, uid: &str) -> Option<String> {
@@ -161,70 +175,70 @@ impl SecondNode {
 
 #[tokio::test(start_paused = true)]
 async fn endpoints_are_added_changed_and_removed_with_their_secrets_and_the_queues_are_notified() {
-    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
-    let second = SecondNode::start(&stage).await;
+    let fixture = Fixture::new("standard", Behaviour::Answer(200)).await;
+    let second = SecondNode::start(&fixture).await;
     assert!(second.url("ep").is_some());
     let new =
         NewEndpoint { uid: Some("new".into()), url: "https://new.example/".into(), ..NewEndpoint::default() };
-    let added = stage.service.add_endpoint(ADMIN, &stage.entry, new).await.unwrap();
+    let added = fixture.service.add_endpoint(ADMIN, &fixture.entry, new).await.unwrap();
     let endpoints = vec![added.id()];
-    second.hears(&stage, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
+    second.apply(&fixture, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
     let entry = second.service.app(ADMIN, "a").unwrap();
     assert_eq!(entry.endpoint("new").unwrap().secrets[0].text, added.secrets[0].text);
-    assert_eq!(*second.hands.changed.lock().unwrap(), endpoints);
+    assert_eq!(*second.permits.changed.lock().unwrap(), endpoints);
     // Once more, as a node learns of a change of its own.
-    second.hears(&stage, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
-    assert_eq!(second.hands.changed.lock().unwrap().len(), 1, "which is no news");
+    second.apply(&fixture, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
+    assert_eq!(second.permits.changed.lock().unwrap().len(), 1, "which is no news");
     let patch = EndpointPatch { url: Some("https://other.example/".into()), ..EndpointPatch::default() };
-    stage.service.change_endpoint(ADMIN, &stage.entry, "new", patch).await.unwrap();
-    second.hears(&stage, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
+    fixture.service.change_endpoint(ADMIN, &fixture.entry, "new", patch).await.unwrap();
+    second.apply(&fixture, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
     assert_eq!(second.url("new").as_deref(), Some("https://other.example/"));
-    stage.service.remove_endpoint(ADMIN, &stage.entry, "new").await.unwrap();
-    second.hears(&stage, ConfigChanges { endpoints, ..ConfigChanges::default() }).await;
+    fixture.service.remove_endpoint(ADMIN, &fixture.entry, "new").await.unwrap();
+    second.apply(&fixture, ConfigChanges { endpoints, ..ConfigChanges::default() }).await;
     assert_eq!(second.url("new"), None);
-    assert_eq!(second.hands.changed.lock().unwrap().len(), 3);
+    assert_eq!(second.permits.changed.lock().unwrap().len(), 3);
 }
 
 /// Other nodes rely on this one not to send more than it may, even if it cannot use the endpoint otherwise.
 #[tokio::test(start_paused = true)]
 async fn the_limits_of_an_endpoint_hold_even_where_it_cannot_be_loaded() {
-    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
-    let second = SecondNode::start(&stage).await;
-    let id = stage.entry.endpoint("ep").unwrap().id();
-    let mut record = stage.store.endpoint(id).await.unwrap().unwrap();
+    let fixture = Fixture::new("standard", Behaviour::Answer(200)).await;
+    let second = SecondNode::start(&fixture).await;
+    let id = fixture.entry.endpoint("ep").unwrap().id();
+    let mut record = fixture.store.endpoint(id).await.unwrap().unwrap();
     record.settings.max_in_flight = Some(1);
     record.encrypted_headers = Some(b"sealed with a key that is not known here".to_vec());
     record.revision += 1;
-    assert!(stage.store.change_endpoint(record, None).await.unwrap());
-    second.hears(&stage, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
+    assert!(fixture.store.change_endpoint(record, None).await.unwrap());
+    second.apply(&fixture, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
     let endpoint = second.service.app(ADMIN, "a").unwrap().endpoint("ep").unwrap();
     assert_eq!(endpoint.record.settings.max_in_flight, Some(1));
-    assert!(endpoint.signer.is_some(), "and it is sent to as before");
-    assert_eq!(*second.hands.changed.lock().unwrap(), [id]);
-    let reasons = || second.service.readiness().reasons(stage.clock.now());
+    assert!(endpoint.signing_keys.is_some(), "and it is sent to as before");
+    assert_eq!(*second.permits.changed.lock().unwrap(), [id]);
+    let reasons = || second.service.readiness().reasons(fixture.clock.now());
     assert!(reasons().iter().any(|reason| reason.code == "differs"), "traffic is for others");
-    stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
-    second.hears(&stage, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
+    fixture.service.remove_endpoint(ADMIN, &fixture.entry, "ep").await.unwrap();
+    second.apply(&fixture, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
     assert!(!reasons().iter().any(|reason| reason.code == "differs"));
 }
 
 /// As after a restore, or with a standby that had not got everything.
 #[tokio::test(start_paused = true)]
 async fn changes_that_the_store_lost_are_undone() {
-    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
-    let second = SecondNode::start(&stage).await;
-    let (id, stored) = (stage.entry.endpoint("ep").unwrap().id(), second.url("ep"));
+    let fixture = Fixture::new("standard", Behaviour::Answer(200)).await;
+    let second = SecondNode::start(&fixture).await;
+    let (id, stored) = (fixture.entry.endpoint("ep").unwrap().id(), second.url("ep"));
     let lose_two = || {
-        let known = second.directory.endpoint(id).unwrap();
+        let known = second.config_cache.endpoint(id).unwrap();
         let mut lost = Endpoint::clone(&known);
         lost.record.revision += 2;
         lost.record.settings.url = "https://lost.example/".into();
-        assert!(second.directory.put_endpoint(Arc::new(lost)));
+        assert!(second.config_cache.put_endpoint(Arc::new(lost)));
     };
     lose_two();
-    second.hears(&stage, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
+    second.apply(&fixture, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
     assert_eq!(second.url("ep"), stored);
-    assert_eq!(*second.hands.changed.lock().unwrap(), [id]);
+    assert_eq!(*second.permits.changed.lock().unwrap(), [id]);
     lose_two();
     let patch = EndpointPatch { url: Some("https://next.example/".into()), ..EndpointPatch::default() };
     let entry = second.service.app(ADMIN, "a").unwrap();
@@ -238,13 +252,13 @@ async fn changes_that_the_store_lost_are_undone() {
 
 #[tokio::test(start_paused = true)]
 async fn another_contract_of_an_app_holds_for_its_endpoints_there_too() {
-    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
-    let second = SecondNode::start(&stage).await;
+    let fixture = Fixture::new("standard", Behaviour::Answer(200)).await;
+    let second = SecondNode::start(&fixture).await;
     let overrides = json!({ "timeout": "7s" });
     let patch = AppPatch { overrides: Patch::Value(overrides), ..AppPatch::default() };
-    stage.service.change_app(ADMIN, "a", patch).await.unwrap();
+    fixture.service.change_app(ADMIN, "a", patch).await.unwrap();
     second
-        .hears(&stage, ConfigChanges { apps: vec![stage.entry.app().id], ..ConfigChanges::default() })
+        .apply(&fixture, ConfigChanges { apps: vec![fixture.entry.app().id], ..ConfigChanges::default() })
         .await;
     let entry = second.service.app(ADMIN, "a").unwrap();
     assert_eq!(entry.endpoint("ep").unwrap().contract.timeout, Duration::from_secs(7));
@@ -252,39 +266,38 @@ async fn another_contract_of_an_app_holds_for_its_endpoints_there_too() {
 
 #[tokio::test(start_paused = true)]
 async fn keys_and_event_types_come_and_go() {
-    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
-    let second = SecondNode::start(&stage).await;
+    let fixture = Fixture::new("standard", Behaviour::Answer(200)).await;
+    let second = SecondNode::start(&fixture).await;
     let new = NewKey { scope: "app".into(), app: Some("a".into()), name: None, expires_at: None };
-    let (key, _) = stage.service.add_key(ADMIN, new).await.unwrap();
-    let kind =
-        stage.service.add_event_type(ADMIN, "order.paid".into(), serde_json::from_value(json!({})).unwrap());
+    let (key, _) = fixture.service.add_key(ADMIN, new).await.unwrap();
+    let kind = fixture.service.add_event_type(ADMIN, "order.paid".into(), EventTypeDocument::default());
     // A payload function is tried on a thread of its own, which takes real time.
     tokio::time::resume();
     let event_types = vec![kind.await.unwrap().record.id];
     tokio::time::pause();
     let changes = ConfigChanges { keys: vec![key.id], event_types, ..ConfigChanges::default() };
-    second.hears(&stage, changes.clone()).await;
+    second.apply(&fixture, changes.clone()).await;
     let works = async |id| {
         second.service.keys(ADMIN, false, None, 100).await.unwrap().rows.iter().any(|key| key.id == id)
     };
     assert!(works(key.id).await && second.service.event_type("order.paid").is_ok());
-    stage.service.revoke_key(ADMIN, &key.id.to_string()).await.unwrap();
-    stage.service.remove_event_type(ADMIN, "order.paid").await.unwrap();
-    second.hears(&stage, changes).await;
+    fixture.service.revoke_key(ADMIN, &key.id.to_string()).await.unwrap();
+    fixture.service.remove_event_type(ADMIN, "order.paid").await.unwrap();
+    second.apply(&fixture, changes).await;
     assert!(!works(key.id).await && second.service.event_type("order.paid").is_err());
     assert!(works(SETTINGS_KEY_ID).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_too_far_behind_reads_everything_anew() {
-    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
-    let second = SecondNode::start(&stage).await;
-    stage.add_endpoint("new", None).await;
-    stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
-    second.hears(&stage, ConfigChanges { is_all: true, ..ConfigChanges::default() }).await;
+    let fixture = Fixture::new("standard", Behaviour::Answer(200)).await;
+    let second = SecondNode::start(&fixture).await;
+    fixture.add_endpoint("new", None).await;
+    fixture.service.remove_endpoint(ADMIN, &fixture.entry, "ep").await.unwrap();
+    second.apply(&fixture, ConfigChanges { is_all: true, ..ConfigChanges::default() }).await;
     assert!(second.url("new").is_some() && second.url("ep").is_none());
-    stage.service.remove_app(ADMIN, "a").await.unwrap();
-    second.hears(&stage, ConfigChanges { is_all: true, ..ConfigChanges::default() }).await;
+    fixture.service.remove_app(ADMIN, "a").await.unwrap();
+    second.apply(&fixture, ConfigChanges { is_all: true, ..ConfigChanges::default() }).await;
     assert!(second.service.app(ADMIN, "a").is_err());
     let keys = second.service.keys(ADMIN, false, None, 100).await.unwrap();
     assert!(keys.rows.iter().any(|key| key.id == SETTINGS_KEY_ID), "the key of the settings stays");

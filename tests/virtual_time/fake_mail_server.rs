@@ -42,16 +42,16 @@ impl FakeMailServer {
     pub(crate) fn taken(&self) -> Vec<(Instant, Email)> {
         let tries = self.tries.lock().unwrap();
         let taken = tries.iter().filter(|(_, _, mailed)| *mailed == SendMailResult::Sent);
-        taken.map(|(at, letter, _)| (*at, letter.clone())).collect()
+        taken.map(|(at, email, _)| (*at, email.clone())).collect()
     }
 }
 
 impl Mailer for FakeMailServer {
-    fn send(&self, letter: Email) -> SendMailFuture<'_> {
+    fn send(&self, email: Email) -> SendMailFuture<'_> {
         Box::pin(async move {
             let (begun, does) = (Instant::now(), self.does.lock().unwrap().clone());
             tokio::time::sleep(TAKES).await;
-            self.tries.lock().unwrap().push((begun, letter, does.clone()));
+            self.tries.lock().unwrap().push((begun, email, does.clone()));
             does
         })
     }

@@ -1,13 +1,13 @@
 //! Fixture: a process in virtual time with a receiver that answers as the test says. Weeks pass as soon as no task has
 //! anything to do.
 
-use crate::node_builder::{LIMITS, NoWatch, NodeBuilder, QUEUE};
+use crate::node_builder::{ENGINE_LIMITS, NodeBuilder, QUEUE, observers};
 use bytes::Bytes;
 use posthaste::{
     domain::{
         config_cache::{CachedApp, ConfigCache},
         delivery::Delivery,
-        id::IdGenerator,
+        id::{EndpointId, IdGenerator},
         node_lease::NodeLease,
         outcome::{Outcome, OutcomeClass, Timings},
         time::Timestamp,
@@ -20,8 +20,8 @@ use posthaste::{
         publish::PublishRequest,
     },
     store::{
-        ClusterStore,
-        sqlite::{CommitResult, SqliteCommitLoop, SqliteStore},
+        Store,
+        sqlite::{self, CommitResult, SqliteCommitLoop},
     },
 };
 use rusqlite::Connection;
@@ -51,7 +51,7 @@ pub(crate) struct Fixture {
     pub(crate) service: Arc<Service>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) entry: Arc<CachedApp>,
-    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) store: Store,
     pub(crate) queues: Arc<EndpointQueues>,
     receiver: Arc<Receiver>,
     engine: AbortHandle,
@@ -66,6 +66,9 @@ type SharedWriter = Arc<Mutex<Option<SqliteCommitLoop>>>;
 #[derive(Clone)]
 pub(crate) struct SeenRequest {
     pub(crate) at: Timestamp,
+    pub(crate) endpoint: EndpointId,
+    /// Headers of the contract, then the endpoint's own.
+    pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Bytes,
 }
 
@@ -85,7 +88,15 @@ struct Receiver {
 impl HttpSender for Receiver {
     fn post(&self, request: OutboundRequest) -> SendFuture<'_> {
         Box::pin(async move {
-            self.seen.lock().unwrap().push(SeenRequest { at: self.clock.now(), body: request.body });
+            let headers = request.headers.into_iter().map(|(name, value)| (name.into_owned(), value));
+            let headers = headers.chain(request.extra_headers.iter().cloned()).collect();
+            let seen = SeenRequest {
+                at: self.clock.now(),
+                endpoint: request.endpoint_id,
+                headers,
+                body: request.body,
+            };
+            self.seen.lock().unwrap().push(seen);
             if matches!(*self.does.lock().unwrap(), Behaviour::NotSent) {
                 return Err(GateClosed);
             }
@@ -133,8 +144,19 @@ impl Fixture {
             Arc::new(Receiver { does: Mutex::new(does), seen: Mutex::default(), clock: clock.clone() });
         let process = start(None, clock.clone(), receiver.clone(), post).await;
         let entry = add_app_and_endpoint(&process.service, contract).await;
-        let StartedProcess { service, store, queues: lanes, engine, stop, writer } = process;
-        Self { service, clock, entry, store, queues: lanes, receiver, engine, stop, writer }
+        let StartedProcess { service, store, queues, engine, stop, writer } = process;
+        Self { service, clock, entry, store, queues, receiver, engine, stop, writer }
+    }
+
+    /// Starts on an existing file at this time; `uid` names an app in it.
+    pub(crate) async fn on_file(disk: Connection, uid: &str, at: Timestamp, does: Behaviour) -> Self {
+        let clock = Arc::new(VirtualClock::starting_at(at));
+        let receiver =
+            Arc::new(Receiver { does: Mutex::new(does), seen: Mutex::default(), clock: clock.clone() });
+        let process = start(Some(disk), clock.clone(), receiver.clone(), None).await;
+        let entry = process.service.app(ADMIN, uid).unwrap();
+        let StartedProcess { service, store, queues, engine, stop, writer } = process;
+        Self { service, clock, entry, store, queues, receiver, engine, stop, writer }
     }
 
     /// Kills the process, and after a while starts another one on what it left; that one sends no mails.
@@ -221,7 +243,7 @@ async fn add_endpoint(service: &Service, entry: &CachedApp, uid: &str, overrides
 
 struct StartedProcess {
     service: Arc<Service>,
-    store: Arc<SqliteStore>,
+    store: Store,
     queues: Arc<EndpointQueues>,
     engine: AbortHandle,
     stop: ShutdownHandle,
@@ -234,46 +256,39 @@ async fn start(
     receiver: Arc<Receiver>,
     post: Option<MailSettings>,
 ) -> StartedProcess {
-    let directory = Arc::new(ConfigCache::default());
-    let tenure = Arc::new(NodeLease::single_node());
-    let (lanes, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
-    let (store, writer) = store(disk, lanes.clone());
+    let config_cache = Arc::new(ConfigCache::default());
+    let node_state = Arc::new(NodeLease::single_node());
+    let (queues, events) = EndpointQueues::new(ENGINE_LIMITS, config_cache.clone(), node_state.clone());
+    let (store, writer) = store(disk, queues.clone());
     let joined = store.join(clock.now()).await.unwrap();
     let ids = IdGenerator::new(joined.slot, joined.newest_id);
-    let desk = NodeBuilder {
-        config_cache: directory,
-        store: store.clone(),
-        cluster: store.clone(),
-        node_state: tenure,
-        clock,
-        ids,
-    };
-    let service = desk.service(lanes.clone());
+    let builder = NodeBuilder { config_cache, store: store.clone(), node_state, clock, ids };
+    let service = builder.service(queues.clone());
     service.load_config(None).await.unwrap();
     service.readiness().start_accepting();
-    let engine = Engine { mail_settings: post, ..desk.engine(lanes.clone(), events, receiver) };
-    let (stop, told) = Shutdown::new();
-    let engine = tokio::spawn(engine.run(told)).abort_handle();
-    StartedProcess { service, store, queues: lanes, engine, stop, writer }
+    let engine = Engine { mail_settings: post, ..builder.engine(queues.clone(), events, receiver) };
+    let (stop, shutdown) = Shutdown::new();
+    let engine = tokio::spawn(engine.run(shutdown)).abort_handle();
+    StartedProcess { service, store, queues, engine, stop, writer }
 }
 
 /// Opens a store in memory that commits at once when it is notified.
-fn store(disk: Option<Connection>, lanes: Arc<EndpointQueues>) -> (Arc<SqliteStore>, SharedWriter) {
-    let rung = Arc::new(Notify::new());
+fn store(disk: Option<Connection>, queues: Arc<EndpointQueues>) -> (Store, SharedWriter) {
+    let notified = Arc::new(Notify::new());
     let wake = {
-        let rung = rung.clone();
-        Box::new(move || rung.notify_one())
+        let notified = notified.clone();
+        Box::new(move || notified.notify_one())
     };
-    let (store, writer) = SqliteStore::in_memory(disk, lanes, Arc::new(NoWatch), QUEUE, wake).unwrap();
+    let (store, writer) = sqlite::in_memory(disk, observers(queues), QUEUE, wake).unwrap();
     let writer = Arc::new(Mutex::new(Some(writer)));
-    tokio::spawn(commit_all(writer.clone(), rung));
-    (Arc::new(store), writer)
+    tokio::spawn(commit_all(writer.clone(), notified));
+    (store, writer)
 }
 
-async fn commit_all(writer: SharedWriter, rung: Arc<Notify>) {
+async fn commit_all(writer: SharedWriter, notified: Arc<Notify>) {
     let commit = || writer.lock().unwrap().as_mut().map(SqliteCommitLoop::commit_next);
     loop {
-        rung.notified().await;
+        notified.notified().await;
         loop {
             match commit() {
                 None => return,

@@ -13,18 +13,18 @@ const DELIVERIES: usize = 400;
 
 /// The waits of each delivery, each from the end of an attempt to the start of the next, in seconds.
 async fn all_waits(contract: &str, attempts: usize) -> Vec<Vec<f64>> {
-    let stage = Fixture::new(contract, Behaviour::Answer(500)).await;
+    let fixture = Fixture::new(contract, Behaviour::Answer(500)).await;
     // So many that fail would open a circuit; here it is about the waits alone.
     let overrides = Patch::Value(json!({ "pacing": "strict" }));
     let strict = EndpointPatch { overrides, ..EndpointPatch::default() };
-    stage.service.change_endpoint(ADMIN, &stage.entry, "ep", strict).await.unwrap();
+    fixture.service.change_endpoint(ADMIN, &fixture.entry, "ep", strict).await.unwrap();
     for _ in 0..DELIVERIES {
-        stage.publish().await;
+        fixture.publish().await;
     }
-    stage.pass(Duration::from_hours(24 * 30)).await;
+    fixture.pass(Duration::from_hours(24 * 30)).await;
     // A body is the same on every attempt of a delivery, and no two deliveries have the same.
     let mut by_body: HashMap<Bytes, Vec<Timestamp>> = HashMap::new();
-    for seen in stage.requests() {
+    for seen in fixture.requests() {
         by_body.entry(seen.body).or_default().push(seen.at);
     }
     assert_eq!(by_body.len(), DELIVERIES);
@@ -41,11 +41,11 @@ fn distance_from_uniform(sample: &[f64], from: f64, to: f64) -> f64 {
     let mut sorted = sample.to_vec();
     sorted.sort_by(f64::total_cmp);
     let count = sorted.len() as f64;
-    let place = |x: f64| (x - from) / (to - from);
+    let share = |x: f64| (x - from) / (to - from);
     sorted
         .iter()
         .enumerate()
-        .map(|(i, x)| (place(*x) - i as f64 / count).abs().max((place(*x) - (i + 1) as f64 / count).abs()))
+        .map(|(i, x)| (share(*x) - i as f64 / count).abs().max((share(*x) - (i + 1) as f64 / count).abs()))
         .fold(0.0, f64::max)
 }
 

@@ -21,4 +21,5 @@ mod probing;
 mod replays;
 mod retention;
 mod schedules;
+mod upgrade;
 mod webhooks;

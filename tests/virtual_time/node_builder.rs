@@ -7,9 +7,10 @@ use posthaste::{
         contract::{Contract, RetentionPeriod},
         encryption::Keyring,
         id::IdGenerator,
+        live_update::{LiveUpdate, UpdateSink},
         metrics::Metrics,
         node_lease::NodeLease,
-        ports::Permits,
+        ports::{CommitListener, Permits},
     },
     engine::{
         DeliveryWorker, EndpointQueues, Engine, EngineLimits, Intervals, QueueEvents, Renderer, SharedLimits,
@@ -17,13 +18,15 @@ use posthaste::{
     outbound::HttpSender,
     runtime::{SeededEntropy, VirtualClock},
     service::{NodeInfo, Service, ServiceDeps, ServiceLimits},
-    store::{ClusterStore, CommitWatch, Store, sqlite::QueueLimits},
+    store::{CommitObservers, CommitWatch, Store, sqlite::QueueLimits},
 };
 use std::{sync::Arc, time::Duration};
 
-const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+/// The second is that of stores of commit 80468f2 (`upgrade`).
+const ENCRYPTION_KEYS: &str =
+    "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=, k1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
-pub(crate) const LIMITS: EngineLimits = EngineLimits {
+pub(crate) const ENGINE_LIMITS: EngineLimits = EngineLimits {
     deliveries_in_flight_max: 1000,
     bytes_max: 1 << 20,
     in_flight_per_endpoint: 1000,
@@ -31,9 +34,21 @@ pub(crate) const LIMITS: EngineLimits = EngineLimits {
 };
 pub(crate) const QUEUE: QueueLimits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
 
-pub(crate) struct NoWatch;
+/// The observers of a store that only its engine observes.
+pub(crate) fn observers(engine: Arc<dyn CommitListener>) -> CommitObservers {
+    CommitObservers { engine, live_updates: Arc::new(Unwatched), watch: Arc::new(Unwatched) }
+}
+struct Unwatched;
 
-impl CommitWatch for NoWatch {
+impl UpdateSink for Unwatched {
+    fn has_subscribers(&self) -> bool {
+        false
+    }
+
+    fn publish(&self, _: LiveUpdate) {}
+}
+
+impl CommitWatch for Unwatched {
     fn started(&self) -> u64 {
         0
     }
@@ -43,28 +58,24 @@ impl CommitWatch for NoWatch {
 
 pub(crate) struct NodeBuilder {
     pub(crate) config_cache: Arc<ConfigCache>,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) cluster: Arc<dyn ClusterStore>,
+    pub(crate) store: Store,
     pub(crate) node_state: Arc<NodeLease>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) ids: IdGenerator,
 }
 
 impl NodeBuilder {
-    pub(crate) fn service(&self, hands: Arc<dyn Permits>) -> Arc<Service> {
+    pub(crate) fn service(&self, permits: Arc<dyn Permits>) -> Arc<Service> {
         Arc::new(Service::new(ServiceDeps {
             config_cache: self.config_cache.clone(),
-            delivery_store: self.store.clone(),
-            config_store: self.store.clone(),
-            query_store: self.store.clone(),
-            cluster_store: self.cluster.clone(),
+            store: self.store.clone(),
             node_state: self.node_state.clone(),
-            permits: hands,
+            permits,
             clock: self.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(1)),
             ids: self.ids.clone(),
             contracts: Contract::builtin().unwrap(),
-            keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
+            keyring: Keyring::parse(ENCRYPTION_KEYS).unwrap(),
             addresses: AddressPolicy::default(),
             limits: ServiceLimits::default(),
             node_info: NodeInfo::default(),
@@ -77,26 +88,24 @@ impl NodeBuilder {
     /// Builds an engine with long intervals, as weeks may pass. It sends no mails.
     pub(crate) fn engine(
         self,
-        lanes: Arc<EndpointQueues>,
+        queues: Arc<EndpointQueues>,
         events: QueueEvents,
-        carrier: Arc<dyn HttpSender>,
+        http_sender: Arc<dyn HttpSender>,
     ) -> Engine {
         let long = Duration::from_hours(24);
         Engine {
-            queues: lanes,
+            queues,
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache: self.config_cache,
-                delivery_store: self.store.clone(),
-                http_sender: carrier,
+                store: self.store,
+                http_sender,
                 clock: self.clock,
                 entropy: Arc::new(SeededEntropy::new(1)),
                 metrics: Arc::new(Metrics::default()),
                 outage_detector: Arc::default(),
                 renderer: Renderer::default(),
             },
-            cluster_store: self.cluster,
-            query_store: self.store,
             ids: self.ids,
             grace_period: Duration::from_secs(25),
             storage: Arc::default(),

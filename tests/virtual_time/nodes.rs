@@ -3,7 +3,7 @@
 
 use crate::{
     fixture::{ADMIN, payment},
-    node_builder::{LIMITS, NoWatch, NodeBuilder, QUEUE},
+    node_builder::{ENGINE_LIMITS, NodeBuilder, QUEUE, observers},
 };
 use posthaste::{
     domain::{
@@ -19,10 +19,7 @@ use posthaste::{
     outbound::{GateClosed, HttpSender, OutboundRequest, SendFuture},
     runtime::{Clock, Shutdown, ShutdownHandle, VirtualClock},
     service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
-    store::{
-        ClusterStore,
-        sqlite::{CommitResult, SharedFile, SimCommitLoop, SimNode},
-    },
+    store::sqlite::{CommitResult, SharedFile, SimCommitLoop, SimNode},
 };
 use serde_json::json;
 use std::{
@@ -82,7 +79,7 @@ struct TwoNodes {
 
 struct Node {
     service: Arc<Service>,
-    node_state: Arc<NodeLease>,
+    lease: Arc<NodeLease>,
     writer: Arc<Mutex<Option<SimCommitLoop>>>,
     stop: ShutdownHandle,
     tasks: Vec<AbortHandle>,
@@ -110,40 +107,37 @@ impl TwoNodes {
     }
 
     async fn node(&self) -> Node {
-        let (directory, tenure) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
-        let (lanes, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
-        let rung = Arc::new(Notify::new());
-        let bell = rung.clone();
-        let wake = Box::new(move || bell.notify_one());
-        let entered = SimNode::enter(&self.file, lanes.clone(), Arc::new(NoWatch), QUEUE, wake);
+        let (config_cache, node_state) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
+        let (queues, events) = EndpointQueues::new(ENGINE_LIMITS, config_cache.clone(), node_state.clone());
+        let notified = Arc::new(Notify::new());
+        let notify = notified.clone();
+        let wake = Box::new(move || notify.notify_one());
+        let entered = SimNode::enter(&self.file, observers(queues.clone()), QUEUE, wake);
         let (store, writer) = entered.unwrap();
-        let (store, writer) = (Arc::new(store), Arc::new(Mutex::new(Some(writer))));
-        let writing = tokio::spawn(commit_all(writer.clone(), rung)).abort_handle();
+        let writer = Arc::new(Mutex::new(Some(writer)));
+        let writing = tokio::spawn(commit_all(writer.clone(), notified)).abort_handle();
         let joined = store.join(self.clock.now()).await.unwrap();
-        tenure.join(joined.epoch);
-        let ledger = store.clone();
-        let desk = NodeBuilder {
-            config_cache: directory,
+        node_state.join(joined.epoch);
+        let builder = NodeBuilder {
+            config_cache,
             store: store.clone(),
-            cluster: store,
-            node_state: tenure.clone(),
+            node_state: node_state.clone(),
             clock: self.clock.clone(),
             ids: IdGenerator::new(joined.slot, joined.newest_id),
         };
-        let service = desk.service(lanes.clone());
+        let service = builder.service(queues.clone());
         service.load_config(None).await.unwrap();
         service.readiness().start_accepting();
-        let gate =
-            NodeSendGate { node_state: tenure.clone(), clock: self.clock.clone(), delivery_store: ledger };
-        let line = NodeHttpSender { net: self.net.clone(), node_state: tenure.clone(), gate };
-        let (stop, told) = Shutdown::new();
-        let engine = desk.engine(lanes, events, Arc::new(line));
+        let gate = NodeSendGate { node_state: node_state.clone(), clock: self.clock.clone(), store };
+        let http_sender = NodeHttpSender { net: self.net.clone(), node_state: node_state.clone(), gate };
+        let (stop, shutdown) = Shutdown::new();
+        let engine = builder.engine(queues, events, Arc::new(http_sender));
         let engine = Engine { intervals: Intervals { health: SECOND, ..engine.intervals }, ..engine };
-        let engine = tokio::spawn(engine.run(told)).abort_handle();
+        let engine = tokio::spawn(engine.run(shutdown)).abort_handle();
         let follower = service.clone();
         let following =
             tokio::spawn(async move { follower.sync_config(&Notify::new()).await }).abort_handle();
-        Node { service, node_state: tenure, writer, stop, tasks: vec![writing, engine, following] }
+        Node { service, lease: node_state, writer, stop, tasks: vec![writing, engine, following] }
     }
 
     /// Starts two nodes, with an app and an endpoint that both know.
@@ -185,14 +179,14 @@ impl Node {
     }
 
     fn shards(&self) -> usize {
-        self.node_state.shards_in(ShardOwnership::Local).count()
+        self.lease.shards_in(ShardOwnership::Local).count()
     }
 }
 
-async fn commit_all(writer: Arc<Mutex<Option<SimCommitLoop>>>, rung: Arc<Notify>) {
+async fn commit_all(writer: Arc<Mutex<Option<SimCommitLoop>>>, notified: Arc<Notify>) {
     let commit = || writer.lock().unwrap().as_mut().map(SimCommitLoop::commit_next);
     loop {
-        rung.notified().await;
+        notified.notified().await;
         loop {
             match commit() {
                 None => return,
@@ -205,27 +199,27 @@ async fn commit_all(writer: Arc<Mutex<Option<SimCommitLoop>>>, rung: Arc<Notify>
 
 #[tokio::test(start_paused = true)]
 async fn the_node_that_accepts_an_event_sends_it_and_each_node_owns_half_of_the_shards() {
-    let town = TwoNodes::new();
-    let (first, second) = town.two(NewEndpoint::default()).await;
+    let cluster = TwoNodes::new();
+    let (first, second) = cluster.two(NewEndpoint::default()).await;
     assert_eq!((first.shards(), second.shards()), (128, 128));
     first.publish(5).await;
     second.publish(5).await;
-    town.pass(SECOND).await;
-    let by = |node: &Node| town.seen().iter().filter(|(epoch, _)| *epoch == node.node_state.epoch()).count();
+    cluster.pass(SECOND).await;
+    let by = |node: &Node| cluster.seen().iter().filter(|(epoch, _)| *epoch == node.lease.epoch()).count();
     assert_eq!((by(&first), by(&second)), (5, 5));
     assert_eq!(second.states().await, [DeliveryState::Delivered; 10]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_holds_over_both_nodes_and_events_published_elsewhere_are_found_without_a_notification() {
-    let town = TwoNodes::new();
+    let cluster = TwoNodes::new();
     let rate_limit = json!({ "per_second": 5, "burst": 5 }).as_object().cloned();
-    let (first, second) = town.two(NewEndpoint { rate_limit, ..NewEndpoint::default() }).await;
+    let (first, second) = cluster.two(NewEndpoint { rate_limit, ..NewEndpoint::default() }).await;
     first.publish(20).await;
     second.publish(20).await;
-    town.pass(15 * SECOND).await;
+    cluster.pass(15 * SECOND).await;
     assert_eq!(first.states().await, [DeliveryState::Delivered; 40]);
-    let seen = town.seen();
+    let seen = cluster.seen();
     assert_eq!(seen.len(), 40);
     assert!(seen.iter().all(|(epoch, _)| *epoch == seen[0].0), "one of them sent all of it");
     for (number, (_, from)) in seen.iter().enumerate() {
@@ -236,49 +230,49 @@ async fn a_rate_holds_over_both_nodes_and_events_published_elsewhere_are_found_w
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_node_is_taken_over_within_fifteen_seconds_and_what_it_had_in_flight_is_sent_again() {
-    let town = TwoNodes::new();
-    let (first, second) = town.two(NewEndpoint::default()).await;
-    town.net.hangs.store(true, SeqCst);
+    let cluster = TwoNodes::new();
+    let (first, second) = cluster.two(NewEndpoint::default()).await;
+    cluster.net.hangs.store(true, SeqCst);
     first.publish(3).await;
-    town.pass(SECOND).await;
-    assert_eq!(town.seen().len(), 3);
-    town.net.hangs.store(false, SeqCst);
+    cluster.pass(SECOND).await;
+    assert_eq!(cluster.seen().len(), 3);
+    cluster.net.hangs.store(false, SeqCst);
     drop(first);
-    town.pass(15 * SECOND).await;
+    cluster.pass(15 * SECOND).await;
     assert_eq!(second.states().await, [DeliveryState::Delivered; 3]);
-    assert_eq!((town.seen().len(), second.shards()), (6, 256));
+    assert_eq!((cluster.seen().len(), second.shards()), (6, 256));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_stops_releases_everything_at_once() {
-    let town = TwoNodes::new();
+    let cluster = TwoNodes::new();
     let rate_limit = json!({ "per_second": 1, "burst": 1 }).as_object().cloned();
-    let (first, second) = town.two(NewEndpoint { rate_limit, ..NewEndpoint::default() }).await;
+    let (first, second) = cluster.two(NewEndpoint { rate_limit, ..NewEndpoint::default() }).await;
     first.publish(6).await;
     second.publish(6).await;
-    town.pass(3 * SECOND).await;
+    cluster.pass(3 * SECOND).await;
     first.stop.stop_gracefully();
-    town.pass(SECOND).await;
+    cluster.pass(SECOND).await;
     let writer = first.writer.lock().unwrap().take();
     writer.unwrap().end();
-    town.pass(4 * SECOND).await;
+    cluster.pass(4 * SECOND).await;
     assert_eq!(second.shards(), 256);
-    town.pass(20 * SECOND).await;
+    cluster.pass(20 * SECOND).await;
     assert_eq!(second.states().await, [DeliveryState::Delivered; 12]);
-    assert_eq!(town.seen().len(), 12, "nothing was sent twice");
+    assert_eq!(cluster.seen().len(), 12, "nothing was sent twice");
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_owner_of_a_failing_endpoint_evaluates_it_by_the_same_clock() {
-    let town = TwoNodes::new();
-    town.net.answers.store(500, SeqCst);
+    let cluster = TwoNodes::new();
+    cluster.net.answers.store(500, SeqCst);
     let overrides = json!({
         "pacing": "strict",
         "retry": { "waits": vec!["10m"; 30], "jitter": "none" },
         "health": { "off_after_failing_for": "2h", "warning_after": null },
     });
     let (first, second) =
-        town.two(NewEndpoint { overrides: Some(overrides.clone()), ..NewEndpoint::default() }).await;
+        cluster.two(NewEndpoint { overrides: Some(overrides.clone()), ..NewEndpoint::default() }).await;
     let entry = first.service.app(ADMIN, "a").unwrap();
     // As many as it takes for each of the nodes to own some.
     let uids = ["ep", "ep1", "ep2", "ep3", "ep4", "ep5", "ep6", "ep7"];
@@ -287,39 +281,39 @@ async fn every_owner_of_a_failing_endpoint_evaluates_it_by_the_same_clock() {
         let endpoint = NewEndpoint { uid, url, overrides: Some(overrides.clone()), ..NewEndpoint::default() };
         first.service.add_endpoint(ADMIN, &entry, endpoint).await.unwrap();
     }
-    town.pass(3 * SECOND).await;
+    cluster.pass(3 * SECOND).await;
     first.publish(1).await;
-    town.pass(Duration::from_mins(115)).await;
+    cluster.pass(Duration::from_mins(115)).await;
     let are_off = || {
         let entry = second.service.app(ADMIN, "a").unwrap();
         uids.iter().filter(|uid| entry.endpoint(uid).unwrap().record.disabled.is_some()).count()
     };
     assert_eq!(are_off(), 0, "none before its time");
-    town.pass(Duration::from_mins(20)).await;
-    let senders: BTreeSet<i64> = town.seen().iter().map(|(epoch, _)| *epoch).collect();
+    cluster.pass(Duration::from_mins(20)).await;
+    let senders: BTreeSet<i64> = cluster.seen().iter().map(|(epoch, _)| *epoch).collect();
     assert_eq!(senders.len(), 2, "one of them looks at the clock for other reasons as well");
     assert_eq!(are_off(), 8);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_replay_to_a_queue_that_another_node_owns_waits_for_capacity_there() {
-    let town = TwoNodes::new();
+    let cluster = TwoNodes::new();
     let settings = || {
         let rate_limit = json!({ "per_second": 5, "burst": 5 }).as_object().cloned();
         NewEndpoint { rate_limit, ..NewEndpoint::default() }
     };
-    let (first, second) = town.two(settings()).await;
+    let (first, second) = cluster.two(settings()).await;
     let entry = first.service.app(ADMIN, "a").unwrap();
     let uids = ["ep", "ep1", "ep2", "ep3"];
     for uid in &uids[1..] {
         let (uid, url) = (Some((*uid).into()), format!("https://{uid}.example/hook"));
         first.service.add_endpoint(ADMIN, &entry, NewEndpoint { uid, url, ..settings() }).await.unwrap();
     }
-    town.pass(5 * SECOND).await;
+    cluster.pass(5 * SECOND).await;
     second.publish(30).await;
-    town.pass(20 * SECOND).await;
+    cluster.pass(20 * SECOND).await;
     assert_eq!(first.states().await, [DeliveryState::Delivered; 120]);
-    let senders: BTreeSet<i64> = town.seen().iter().map(|(epoch, _)| *epoch).collect();
+    let senders: BTreeSet<i64> = cluster.seen().iter().map(|(epoch, _)| *epoch).collect();
     assert_eq!(senders.len(), 2, "each looks after some");
     for uid in uids {
         let (endpoint, states) = (Some(uid.to_owned()), Some(vec!["delivered".to_owned()]));
@@ -328,11 +322,11 @@ async fn a_replay_to_a_queue_that_another_node_owns_waits_for_capacity_there() {
         second.service.begin_replay(ADMIN, &entry, replay).await.unwrap();
     }
     for _ in 0..4 {
-        town.pass(SECOND).await;
+        cluster.pass(SECOND).await;
         let waiting =
             first.states().await.into_iter().filter(|state| *state == DeliveryState::Pending).count();
         assert!(waiting <= uids.len() * 5, "a second's worth for each, but {waiting}");
     }
-    town.pass(60 * SECOND).await;
+    cluster.pass(60 * SECOND).await;
     assert_eq!(first.states().await, [DeliveryState::Delivered; 240], "and none is left behind");
 }

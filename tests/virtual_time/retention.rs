@@ -29,12 +29,12 @@ struct Remaining {
     attempts: usize,
 }
 
-async fn left(stage: &Fixture) -> Option<Remaining> {
-    let events = stage.service.events(&stage.entry, EventQuery::default(), None, 10).await.unwrap().rows;
-    let deliveries = stage.deliveries().await;
+async fn left(fixture: &Fixture) -> Option<Remaining> {
+    let events = fixture.service.events(&fixture.entry, EventQuery::default(), None, 10).await.unwrap().rows;
+    let deliveries = fixture.deliveries().await;
     assert_eq!(events.len(), deliveries.len(), "an event and its delivery are there together");
     let (event, delivery) = (events.into_iter().next()?, deliveries.into_iter().next()?);
-    let (_, attempts) = stage.service.delivery(&stage.entry, &delivery.id.to_string()).await.unwrap();
+    let (_, attempts) = fixture.service.delivery(&fixture.entry, &delivery.id.to_string()).await.unwrap();
     let (state, reason) = (delivery.state, delivery.reason);
     Some(Remaining { data: !event.data.is_empty(), state, reason, attempts: attempts.len() })
 }
@@ -42,58 +42,58 @@ async fn left(stage: &Fixture) -> Option<Remaining> {
 #[tokio::test(start_paused = true)]
 async fn a_delivered_event_is_kept_for_a_month_and_then_removed() {
     for (contract, _) in CONTRACTS {
-        let stage = Fixture::new(contract, Behaviour::Answer(200)).await;
-        stage.publish().await;
+        let fixture = Fixture::new(contract, Behaviour::Answer(200)).await;
+        fixture.publish().await;
         let whole = Remaining { data: true, state: DeliveryState::Delivered, reason: None, attempts: 1 };
         for time in [Duration::from_hours(1), DAY * 28] {
-            stage.pass(time).await;
-            assert_eq!(left(&stage).await.as_ref(), Some(&whole), "{contract}");
+            fixture.pass(time).await;
+            assert_eq!(left(&fixture).await.as_ref(), Some(&whole), "{contract}");
         }
-        stage.pass(DAY * 3).await;
-        assert_eq!(left(&stage).await, None, "{contract}");
+        fixture.pass(DAY * 3).await;
+        assert_eq!(left(&fixture).await, None, "{contract}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_is_kept_as_long_as_its_contract_says_and_can_be_replayed_until_then() {
     for (contract, for_ever) in CONTRACTS {
-        let stage = Fixture::new(contract, Behaviour::Answer(500)).await;
-        stage.publish().await;
-        stage.pass(DAY * 29).await;
-        let month = left(&stage).await.unwrap_or_else(|| panic!("{contract}: gone"));
+        let fixture = Fixture::new(contract, Behaviour::Answer(500)).await;
+        fixture.publish().await;
+        fixture.pass(DAY * 29).await;
+        let month = left(&fixture).await.unwrap_or_else(|| panic!("{contract}: gone"));
         assert!(
             month.data && month.attempts > 0 && month.state == DeliveryState::Dead,
             "{contract}: {month:?}"
         );
-        stage.pass(DAY * 371).await;
-        let year = left(&stage).await;
+        fixture.pass(DAY * 371).await;
+        let year = left(&fixture).await;
         assert_eq!(year.is_some(), for_ever, "{contract}: {year:?}");
         if !for_ever {
             continue;
         }
         assert_eq!(year, Some(month), "{contract}");
-        stage.set_behaviour(Behaviour::Answer(200));
-        let id = stage.delivery().await.id.to_string();
-        stage.service.act_on_delivery(ADMIN, &stage.entry, &id, RequestedAction::Replay).await.unwrap();
-        stage.pass(DAY).await;
-        let replayed = left(&stage).await.unwrap_or_else(|| panic!("{contract}: a replay is no end"));
+        fixture.set_behaviour(Behaviour::Answer(200));
+        let id = fixture.delivery().await.id.to_string();
+        fixture.service.act_on_delivery(ADMIN, &fixture.entry, &id, RequestedAction::Replay).await.unwrap();
+        fixture.pass(DAY).await;
+        let replayed = left(&fixture).await.unwrap_or_else(|| panic!("{contract}: a replay is no end"));
         assert_eq!(replayed.state, DeliveryState::Delivered, "{contract}");
-        stage.pass(DAY * 31).await;
-        assert_eq!(left(&stage).await, None, "{contract}: it is settled");
+        fixture.pass(DAY * 31).await;
+        assert_eq!(left(&fixture).await, None, "{contract}: it is settled");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delivery_held_beyond_a_month_expires_and_is_removed_a_month_later() {
     for (contract, _) in CONTRACTS {
-        let stage = Fixture::new(contract, Behaviour::Answer(500)).await;
-        stage.publish().await;
-        stage.pass(Duration::from_secs(1)).await;
-        stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
-        stage.pass(DAY * 29).await;
-        let before = left(&stage).await.unwrap_or_else(|| panic!("{contract}: gone"));
-        stage.pass(DAY * 2).await;
-        let after = left(&stage).await;
+        let fixture = Fixture::new(contract, Behaviour::Answer(500)).await;
+        fixture.publish().await;
+        fixture.pass(Duration::from_secs(1)).await;
+        fixture.service.disable_endpoint(ADMIN, &fixture.entry, "ep").await.unwrap();
+        fixture.pass(DAY * 29).await;
+        let before = left(&fixture).await.unwrap_or_else(|| panic!("{contract}: gone"));
+        fixture.pass(DAY * 2).await;
+        let after = left(&fixture).await;
         if before.state == DeliveryState::Cancelled {
             assert_eq!((contract, after), ("simpaisa", None), "it ended when its endpoint went off");
             continue;
@@ -101,9 +101,9 @@ async fn a_delivery_held_beyond_a_month_expires_and_is_removed_a_month_later() {
         assert_eq!(before.state, DeliveryState::Held, "{contract}");
         let (state, reason) = (DeliveryState::Expired, Some(EndReason::Retention));
         assert_eq!(after, Some(Remaining { data: false, state, reason, attempts: 1 }), "{contract}");
-        stage.pass(DAY * 28).await;
-        assert!(left(&stage).await.is_some(), "{contract}: its record is kept as attempts are");
-        stage.pass(DAY * 3).await;
-        assert_eq!(left(&stage).await, None, "{contract}");
+        fixture.pass(DAY * 28).await;
+        assert!(left(&fixture).await.is_some(), "{contract}: its record is kept as attempts are");
+        fixture.pass(DAY * 3).await;
+        assert_eq!(left(&fixture).await, None, "{contract}");
     }
 }

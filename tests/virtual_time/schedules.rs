@@ -67,10 +67,10 @@ fn instant(start: Timestamp, seconds: u64, requests_before: usize) -> Timestamp 
 #[tokio::test(start_paused = true)]
 async fn every_attempt_comes_at_its_instant_and_then_the_delivery_is_dead() {
     for course in EXPECTED_SCHEDULES {
-        let stage = Fixture::new(course.contract, Behaviour::Answer(500)).await;
-        stage.publish().await;
-        stage.pass(Duration::from_hours(24 * 30)).await;
-        let seen = stage.seen();
+        let fixture = Fixture::new(course.contract, Behaviour::Answer(500)).await;
+        fixture.publish().await;
+        fixture.pass(Duration::from_hours(24 * 30)).await;
+        let seen = fixture.seen();
         let expected: Vec<_> = course
             .attempts_at
             .iter()
@@ -78,7 +78,7 @@ async fn every_attempt_comes_at_its_instant_and_then_the_delivery_is_dead() {
             .map(|(before, seconds)| instant(seen[0], *seconds, before))
             .collect();
         assert_eq!(seen, expected, "{}", course.contract);
-        let delivery = stage.delivery().await;
+        let delivery = fixture.delivery().await;
         assert_eq!(delivery.state, DeliveryState::Dead, "{}", course.contract);
         assert_eq!(delivery.reason, Some(EndReason::Exhausted), "{}", course.contract);
         assert_eq!(delivery.attempt_count as usize, course.attempts_at.len(), "{}", course.contract);
@@ -90,12 +90,12 @@ async fn every_attempt_comes_at_its_instant_and_then_the_delivery_is_dead() {
 #[tokio::test(start_paused = true)]
 async fn a_delivery_is_retrying_between_its_attempts_and_shows_when_the_next_comes() {
     for course in EXPECTED_SCHEDULES {
-        let stage = Fixture::new(course.contract, Behaviour::Answer(500)).await;
-        stage.publish().await;
-        stage.pass(Duration::from_secs(30)).await;
-        let delivery = stage.delivery().await;
+        let fixture = Fixture::new(course.contract, Behaviour::Answer(500)).await;
+        fixture.publish().await;
+        fixture.pass(Duration::from_secs(30)).await;
+        let delivery = fixture.delivery().await;
         assert_eq!(delivery.state, DeliveryState::Retrying, "{}", course.contract);
-        let next = instant(stage.seen()[0], course.attempts_at[1], 1);
+        let next = instant(fixture.seen()[0], course.attempts_at[1], 1);
         assert_eq!(delivery.next_attempt_at(), Some(next), "{}", course.contract);
     }
 }
@@ -103,25 +103,25 @@ async fn a_delivery_is_retrying_between_its_attempts_and_shows_when_the_next_com
 #[tokio::test(start_paused = true)]
 async fn a_receiver_that_recovers_gets_it_at_the_next_instant_and_never_again() {
     for course in EXPECTED_SCHEDULES {
-        let stage = Fixture::new(course.contract, Behaviour::Answer(503)).await;
-        stage.publish().await;
-        stage.pass(Duration::from_secs(course.attempts_at[2] + 10)).await;
-        stage.set_behaviour(Behaviour::Answer(204));
-        stage.pass(Duration::from_hours(24 * 30)).await;
-        let seen = stage.seen();
+        let fixture = Fixture::new(course.contract, Behaviour::Answer(503)).await;
+        fixture.publish().await;
+        fixture.pass(Duration::from_secs(course.attempts_at[2] + 10)).await;
+        fixture.set_behaviour(Behaviour::Answer(204));
+        fixture.pass(Duration::from_hours(24 * 30)).await;
+        let seen = fixture.seen();
         assert_eq!(seen.len(), 4, "{}", course.contract);
         assert_eq!(seen[3], instant(seen[0], course.attempts_at[3], 3), "{}", course.contract);
-        assert_eq!(stage.delivery().await.state, DeliveryState::Delivered, "{}", course.contract);
+        assert_eq!(fixture.delivery().await.state, DeliveryState::Delivered, "{}", course.contract);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_strict_contracts_ignore_retry_after() {
     for course in EXPECTED_SCHEDULES {
-        let stage = Fixture::new(course.contract, Behaviour::AnswerLater(503, 7200)).await;
-        stage.publish().await;
-        stage.pass(Duration::from_secs(90)).await;
-        let seen = stage.seen();
+        let fixture = Fixture::new(course.contract, Behaviour::AnswerLater(503, 7200)).await;
+        fixture.publish().await;
+        fixture.pass(Duration::from_secs(90)).await;
+        let seen = fixture.seen();
         assert_eq!(seen.len(), 2, "{}", course.contract);
         assert_eq!(seen[1], instant(seen[0], course.attempts_at[1], 1), "{}", course.contract);
     }
@@ -129,19 +129,19 @@ async fn the_strict_contracts_ignore_retry_after() {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_six_hours_of_orientedos_have_no_next_attempt_but_retry_now_still_works() {
-    let stage = Fixture::new("orientedos", Behaviour::Answer(500)).await;
-    stage.publish().await;
-    stage.pass(Duration::from_hours(3)).await;
-    let waiting = stage.delivery().await;
+    let fixture = Fixture::new("orientedos", Behaviour::Answer(500)).await;
+    fixture.publish().await;
+    fixture.pass(Duration::from_hours(3)).await;
+    let waiting = fixture.delivery().await;
     assert_eq!((waiting.state, waiting.next_attempt_at()), (DeliveryState::Retrying, None));
-    stage.set_behaviour(Behaviour::Answer(200));
+    fixture.set_behaviour(Behaviour::Answer(200));
     let id = waiting.id.to_string();
-    stage
+    fixture
         .service
-        .act_on_delivery(ADMIN, &stage.entry, &id, posthaste::service::deliveries::RequestedAction::Retry)
+        .act_on_delivery(ADMIN, &fixture.entry, &id, posthaste::service::deliveries::RequestedAction::Retry)
         .await
         .unwrap();
-    stage.pass(Duration::from_secs(1)).await;
-    let delivered = stage.delivery().await;
+    fixture.pass(Duration::from_secs(1)).await;
+    let delivered = fixture.delivery().await;
     assert_eq!((delivered.state, delivered.attempt_count), (DeliveryState::Delivered, 6));
 }

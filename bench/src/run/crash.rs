@@ -5,7 +5,7 @@ use crate::{
     figures::Figures,
     load::{self, Bench, Load, Observed},
     procs::Tree,
-    server::Server,
+    server::ServerProcess,
 };
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,7 +17,7 @@ const DOWN_FOR: Duration = Duration::from_millis(500);
 
 /// Whose CPU counts, and what is killed.
 pub(super) enum Subject<'a> {
-    Own(&'a mut Server),
+    Own(&'a mut ServerProcess),
     Other {
         /// The first of them is killed.
         trees: &'a [Tree],

@@ -4,7 +4,7 @@ import { type Schedule, timeRangeText, positionAt, ticks } from "../text/timelin
 import { contractDuration } from "../text/times";
 import { useWidth } from "./width";
 
-export interface PastAttempt {
+export interface ShownAttempt {
   afterMs: number;
   tone: "good" | "bad" | "warn";
   label: string;
@@ -14,7 +14,7 @@ interface Props {
   schedule: Schedule;
   endLabel: string;
   /** Past attempts. Planned ones are drawn from number `plannedFrom` on. */
-  attempts?: PastAttempt[];
+  attempts?: ShownAttempt[];
   plannedFrom?: number;
   nowMs?: number | null;
   /** The delivery has ended: no planned attempts and no end are drawn. */

@@ -452,9 +452,9 @@ fn to_base64(bytes: &[u8]) -> String {
     for chunk in bytes.chunks(3) {
         let group =
             chunk.iter().enumerate().fold(0u32, |group, (i, byte)| group | u32::from(*byte) << (16 - 8 * i));
-        for place in 0..4 {
-            let digit = char::from(BASE64[(group >> (18 - 6 * place)) as usize & 63]);
-            text.push(if place <= chunk.len() { digit } else { '=' });
+        for position in 0..4 {
+            let digit = char::from(BASE64[(group >> (18 - 6 * position)) as usize & 63]);
+            text.push(if position <= chunk.len() { digit } else { '=' });
         }
     }
     text
@@ -585,9 +585,9 @@ mod ed25519 {
         let minus_key = key.negated();
         let both = base.plus(&minus_key);
         let mut sum = Point { x: ZERO, y: ONE, z: ONE, t: ZERO };
-        for place in (0..256).rev() {
+        for position in (0..256).rev() {
             sum = sum.plus(&sum);
-            match (bit(&s, place), bit(&h, place)) {
+            match (bit(&s, position), bit(&h, position)) {
                 (true, true) => sum = sum.plus(&both),
                 (true, false) => sum = sum.plus(&base),
                 (false, true) => sum = sum.plus(&minus_key),
@@ -615,8 +615,8 @@ mod ed25519 {
         words
     }
 
-    fn bit(words: &[u64; 4], place: usize) -> bool {
-        words[place / 64] >> (place % 64) & 1 == 1
+    fn bit(words: &[u64; 4], position: usize) -> bool {
+        words[position / 64] >> (position % 64) & 1 == 1
     }
 
     fn is_below_order(scalar: &[u64; 4]) -> bool {
@@ -626,10 +626,10 @@ mod ed25519 {
     /// Long division, bit by bit from the highest: what is left stays below the order, so it can be doubled in four words.
     pub fn modulo_order(bytes: &[u8; 64]) -> [u64; 4] {
         let mut rest = [0u64; 4];
-        for place in (0..512).rev() {
-            let mut carry = u64::from(bytes[place / 8] >> (place % 8) & 1);
+        for position in (0..512).rev() {
+            let mut excess = u64::from(bytes[position / 8] >> (position % 8) & 1);
             for word in &mut rest {
-                (*word, carry) = (*word << 1 | carry, *word >> 63);
+                (*word, excess) = (*word << 1 | excess, *word >> 63);
             }
             if !is_below_order(&rest) {
                 let mut borrow = false;
@@ -662,13 +662,13 @@ mod ed25519 {
 
     impl Field {
         /// Limbs of up to 2^112: what leaves the highest comes back 19-fold in the lowest, as 2^255 is 19.
-        fn carried(wide: [u128; 5]) -> Self {
-            let (mut limbs, mut carry) = ([0; 5], 0);
+        fn leased(wide: [u128; 5]) -> Self {
+            let (mut limbs, mut excess) = ([0; 5], 0);
             for (limb, wide) in limbs.iter_mut().zip(wide) {
-                let sum = wide + carry;
-                (*limb, carry) = (sum as u64 & LIMB, sum >> 51);
+                let sum = wide + excess;
+                (*limb, excess) = (sum as u64 & LIMB, sum >> 51);
             }
-            let lowest = u128::from(limbs[0]) + 19 * carry;
+            let lowest = u128::from(limbs[0]) + 19 * excess;
             limbs[0] = lowest as u64 & LIMB;
             limbs[1] += (lowest >> 51) as u64;
             Self(limbs)
@@ -679,12 +679,12 @@ mod ed25519 {
         }
 
         fn plus(&self, other: &Self) -> Self {
-            Self::carried(std::array::from_fn(|i| u128::from(self.0[i]) + u128::from(other.0[i])))
+            Self::leased(std::array::from_fn(|i| u128::from(self.0[i]) + u128::from(other.0[i])))
         }
 
         /// Subtracts. 4p is added first, as each of its limbs is greater than any limb of `other`.
         pub fn minus(&self, other: &Self) -> Self {
-            Self::carried(std::array::from_fn(|i| {
+            Self::leased(std::array::from_fn(|i| {
                 let limb_of_p = if i == 0 { LIMB - 18 } else { LIMB };
                 u128::from(self.0[i]) + 4 * u128::from(limb_of_p) - u128::from(other.0[i])
             }))
@@ -698,14 +698,14 @@ mod ed25519 {
                     wide[(i + j) % 5] += if i + j < 5 { product } else { 19 * product };
                 }
             }
-            Self::carried(wide)
+            Self::leased(wide)
         }
 
         /// To the power of 2^bits - 1 - less, with `less` made of some of these bits: all are set but those of `less`.
         fn power(&self, bits: u32, less: u64) -> Self {
-            (0..bits).rev().fold(ONE, |power, place| {
+            (0..bits).rev().fold(ONE, |power, position| {
                 let square = power.times(&power);
-                let is_left_out = place < 64 && less >> place & 1 == 1;
+                let is_left_out = position < 64 && less >> position & 1 == 1;
                 if is_left_out {
                     square
                 } else {
@@ -731,15 +731,15 @@ mod ed25519 {
 
         pub fn encode(&self) -> [u8; 32] {
             // After two carries it is below 2p, so p is subtracted once (if adding 19 reaches 2^255) or not at all.
-            let Self(mut limbs) = Self::carried(Self::carried(self.0.map(u128::from)).0.map(u128::from));
-            let mut carry = limbs.iter().fold(19, |carry, limb| (limb + carry) >> 51) * 19;
+            let Self(mut limbs) = Self::leased(Self::leased(self.0.map(u128::from)).0.map(u128::from));
+            let mut excess = limbs.iter().fold(19, |excess, limb| (limb + excess) >> 51) * 19;
             for limb in &mut limbs {
-                let sum = *limb + carry;
-                (*limb, carry) = (sum & LIMB, sum >> 51);
+                let sum = *limb + excess;
+                (*limb, excess) = (sum & LIMB, sum >> 51);
             }
             let mut bytes = [0; 32];
-            for place in 0..255 {
-                bytes[place / 8] |= ((limbs[place / 51] >> (place % 51) & 1) as u8) << (place % 8);
+            for position in 0..255 {
+                bytes[position / 8] |= ((limbs[position / 51] >> (position % 51) & 1) as u8) << (position % 8);
             }
             bytes
         }
@@ -1085,10 +1085,10 @@ mod tests {
 
     fn plus_order(scalar: &[u8]) -> Vec<u8> {
         let order = ed25519::ORDER.iter().flat_map(|word| word.to_le_bytes());
-        let mut carry = 0;
+        let mut excess = 0;
         let sum = scalar.iter().zip(order).map(|(a, b)| {
-            let sum = u16::from(*a) + u16::from(b) + carry;
-            carry = sum >> 8;
+            let sum = u16::from(*a) + u16::from(b) + excess;
+            excess = sum >> 8;
             sum as u8
         });
         sum.collect()

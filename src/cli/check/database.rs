@@ -15,10 +15,10 @@ const STORE_CHECK: &str = "store";
 
 pub(super) async fn check_database(settings: &Settings, address: &DatabaseAddress) -> Vec<CheckLine> {
     let (done, is_done) = oneshot::channel();
-    let asked = address.clone();
-    std::thread::spawn(move || drop(done.send(postgres::probe(&asked))));
+    let requested = address.clone();
+    std::thread::spawn(move || drop(done.send(postgres::probe(&requested))));
     let said = |words: &str| format!("{address}: {words}");
-    let DatabaseInfo { found, missing: lacks, encrypted: sealed } = match is_done.await {
+    let DatabaseInfo { found, missing: lacks, encrypted } = match is_done.await {
         Ok(Ok(look)) => look,
         Ok(Err(error)) => {
             return vec![CheckLine::failed(STORE_CHECK, said(&error.to_string()), advice(&error))];
@@ -42,7 +42,7 @@ pub(super) async fn check_database(settings: &Settings, address: &DatabaseAddres
     lines.extend(lacks.into_iter().map(missing_privilege));
     let keyring = settings.encryption_key.as_ref().and_then(|key| Keyring::parse(key.reveal()).ok());
     // A missing key is reported by the checks of the settings.
-    lines.extend(keyring.map(|keyring| check_keyring(&keyring, &sealed)));
+    lines.extend(keyring.map(|keyring| check_keyring(&keyring, &encrypted)));
     lines
 }
 

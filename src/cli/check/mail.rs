@@ -68,7 +68,7 @@ async fn send_test_mail(server: &SmtpMailer, to: String) -> CheckLine {
         );
     }
     let at = SystemClock.now();
-    let letter = Email {
+    let email = Email {
         id: format!("test.{}", at.as_millis()),
         to,
         subject: "[Posthaste] A test of the mail settings".to_owned(),
@@ -76,7 +76,7 @@ async fn send_test_mail(server: &SmtpMailer, to: String) -> CheckLine {
             .to_owned(),
         at,
     };
-    let mailed = server.send(letter).await;
+    let mailed = server.send(email).await;
     server.close_idle().await;
     match mailed {
         SendMailResult::Sent => CheckLine::ok(MAIL_CHECK, "the mail server took a test mail"),

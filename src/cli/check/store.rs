@@ -36,39 +36,39 @@ pub(super) struct StoreFacts {
 
 /// Checks whether the given keys decrypt the secrets in the store.
 pub(super) fn check_keys(settings: &Settings, path: &Path) -> Option<CheckLine> {
-    let sealed = sqlite::encrypted_values(path);
+    let encrypted = sqlite::encrypted_values(path);
     let beside = PathBuf::from(format!("{}.encryption-key", path.display()));
     let given = match &settings.encryption_key {
         Some(key) => key.reveal().to_owned(),
-        None if sealed.is_empty() => return None,
+        None if encrypted.is_empty() => return None,
         None => fs::read_to_string(&beside).unwrap_or_default(),
     };
     let Ok(keyring) = Keyring::parse(given.trim()) else {
         let said =
-            format!("{} secrets are encrypted, and there is no key in {}", sealed.len(), beside.display());
+            format!("{} secrets are encrypted, and there is no key in {}", encrypted.len(), beside.display());
         return Some(CheckLine::failed(
             "keys",
             said,
             "Set encryption_key, or bring the file back from a backup.",
         ));
     };
-    Some(check_keyring(&keyring, &sealed))
+    Some(check_keyring(&keyring, &encrypted))
 }
 
 /// Checks whether the keyring decrypts all encrypted secrets of a store.
-pub(super) fn check_keyring(keyring: &Keyring, sealed: &[Vec<u8>]) -> CheckLine {
-    let missing = |sealed: &Vec<u8>| match keyring.key_id_of(sealed) {
+pub(super) fn check_keyring(keyring: &Keyring, encrypted: &[Vec<u8>]) -> CheckLine {
+    let missing = |encrypted: &Vec<u8>| match keyring.key_id_of(encrypted) {
         Err(EncryptionError::UnknownKey(id)) => Some(id),
         _ => None,
     };
-    let missing: BTreeSet<String> = sealed.iter().filter_map(missing).collect();
+    let missing: BTreeSet<String> = encrypted.iter().filter_map(missing).collect();
     if !missing.is_empty() {
         let names: Vec<_> = missing.into_iter().collect();
         let said = format!("secrets are encrypted with a key that is not given: {}", names.join(", "));
         let advice = "Add it to encryption_key behind the first one, separated by a comma.";
         return CheckLine::failed("keys", said, advice);
     }
-    CheckLine::ok("keys", format!("the encryption key fits all {} secrets in the store", sealed.len()))
+    CheckLine::ok("keys", format!("the encryption key fits all {} secrets in the store", encrypted.len()))
 }
 
 pub(super) fn check_store(path: &Path, disk_free_min: u64) -> (StoreFacts, Vec<CheckLine>) {

@@ -26,9 +26,9 @@ pub(super) fn describe(contract: &Contract) -> Vec<(&'static str, Vec<String>)> 
     all.into_iter().filter(|(_, sentences)| !sentences.is_empty()).collect()
 }
 
-pub(super) fn endings(contract: &Contract) -> String {
-    let endings: Vec<_> = contract.timeline().ends.iter().map(ToString::to_string).collect();
-    endings.join(" or ")
+pub(super) fn ends(contract: &Contract) -> String {
+    let ends: Vec<_> = contract.timeline().ends.iter().map(ToString::to_string).collect();
+    ends.join(" or ")
 }
 
 /// The name of a state, and the contract's name for it where that differs.
@@ -155,7 +155,7 @@ fn attempts(contract: &Contract) -> Vec<String> {
         "{} attempts; waits from the end of a failed one: {}{jitter}; then {}.",
         contract.timeline().attempts.len(),
         if waits.is_empty() { "none".into() } else { waits.join(" ") },
-        endings(contract)
+        ends(contract)
     )];
     if let Some(wait) = retry.final_wait {
         said.push(format!("The last {} are a wait without an attempt.", humanize_duration(wait)));
@@ -183,8 +183,8 @@ fn answers(contract: &Contract) -> Vec<String> {
     if !answers.never.is_empty() {
         said.push(format!("Dead at once: {}.", list(&answers.never)));
     }
-    if !answers.switch_off.is_empty() {
-        said.push(format!("Dead at once, and the endpoint goes off: {}.", list(&answers.switch_off)));
+    if !answers.disable.is_empty() {
+        said.push(format!("Dead at once, and the endpoint goes off: {}.", list(&answers.disable)));
     }
     said.push("Everything else is tried again, a timeout and a failed connection too.".into());
     if !answers.advise_rotation.is_empty() {
@@ -217,7 +217,7 @@ fn off(contract: &Contract) -> Vec<String> {
     }
     if said.is_empty() {
         let by_answer =
-            if contract.answers.switch_off.is_empty() { "" } else { ", or by an answer, as said above" };
+            if contract.answers.disable.is_empty() { "" } else { ", or by an answer, as said above" };
         said.push(format!("By hand{by_answer}."));
     }
     let waiting = match contract.off.waiting {
@@ -257,8 +257,8 @@ fn notices(contract: &Contract) -> Vec<String> {
     if health.warning_after.is_some() {
         said.push(format!("The warning before it goes off: {}.", by(notices.off_warning)));
     }
-    if goes_off || !contract.answers.switch_off.is_empty() {
-        said.push(format!("An endpoint that was switched off: {}.", by(notices.switched_off)));
+    if goes_off || !contract.answers.disable.is_empty() {
+        said.push(format!("An endpoint that was switched off: {}.", by(notices.disabled)));
     }
     said.push(format!("A replay that came to its end: {}.", by(notices.replay_finished)));
     said
@@ -290,11 +290,11 @@ fn names(contract: &Contract) -> Vec<String> {
         named.extend(given.as_deref().map(|given| (own, given)));
     }
     named.retain(|(own, given)| own != given);
-    let told: Vec<_> = named.iter().map(|(own, given)| format!("{own} is `{given}`")).collect();
-    let mut said = vec![if told.is_empty() {
+    let text: Vec<_> = named.iter().map(|(own, given)| format!("{own} is `{given}`")).collect();
+    let mut said = vec![if text.is_empty() {
         "States have our names.".to_owned()
     } else {
-        format!("States: {}; the others have our names.", told.join(", "))
+        format!("States: {}; the others have our names.", text.join(", "))
     }];
     said.push(format!(
         "Ids: `{}_…` for events, `{}_…` for deliveries.",

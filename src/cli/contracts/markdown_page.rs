@@ -65,7 +65,7 @@ pub(in crate::cli) fn markdown() -> anyhow::Result<String> {
             contract.description,
             attempts.len(),
             attempts.join(", "),
-            describe::endings(contract)
+            describe::ends(contract)
         );
     }
     for contract in &contracts {
@@ -93,8 +93,8 @@ fn add_contract(page: &mut String, contract: &Contract) {
     }
     page.push_str("\n| attempt | at |\n|---|---|\n");
     let timeline = contract.timeline();
-    for (place, at) in timeline.attempts.iter().enumerate() {
-        let _ = writeln!(page, "| {} | {at} |", place + 1);
+    for (index, at) in timeline.attempts.iter().enumerate() {
+        let _ = writeln!(page, "| {} | {at} |", index + 1);
     }
     for ending in &timeline.ends {
         let _ = writeln!(page, "| {} | {} |", describe::state(contract, ending.state), ending.at);

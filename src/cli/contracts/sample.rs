@@ -6,7 +6,7 @@ use crate::domain::{
     id::{AttemptId, DeliveryId, EventId},
     request_headers::{self, RequestParts},
     secret::Secret,
-    signer::Signer,
+    signing_keys::SigningKeys,
     time::Timestamp,
 };
 
@@ -46,7 +46,7 @@ pub(super) fn sample_request(contract: &Contract) -> Option<SampleRequest> {
         KeyForm::Base64 => BASE64_SECRET,
     };
     let valid = Secret { text: secret.to_owned(), valid_from: Timestamp::from_millis(0), valid_until: None };
-    let signer = Signer::prepare(contract, &[valid]).ok()?;
+    let signing_keys = SigningKeys::prepare(contract, &[valid]).ok()?;
     let parts = RequestParts {
         event: &event,
         root: SAMPLE_DELIVERY,
@@ -55,7 +55,7 @@ pub(super) fn sample_request(contract: &Contract) -> Option<SampleRequest> {
         now: STARTED_AT,
         body: &body,
     };
-    let headers = request_headers::render_headers(contract, &signer, &parts).ok()?;
+    let headers = request_headers::render_headers(contract, &signing_keys, &parts).ok()?;
     let headers = headers.into_iter().map(|(name, value)| (name.into_owned(), value));
     Some(SampleRequest {
         secret,

@@ -12,7 +12,7 @@ pub(super) fn all_contracts(contracts: &[Contract]) -> String {
         rows.push([
             contract.name.clone(),
             timeline.attempts.len().to_string(),
-            describe::endings(contract),
+            describe::ends(contract),
             attempts.join(" "),
         ]);
     }
@@ -37,9 +37,9 @@ pub(super) fn one_contract(contract: &Contract) -> String {
     out.push_str("\nTimeline of a delivery whose receiver always fails at once\n");
     let mut rows: Vec<[String; 2]> = Vec::new();
     let timeline = contract.timeline();
-    for (place, at) in timeline.attempts.iter().enumerate() {
-        let chance = if place < timeline.certain_attempts { "" } else { ", if it is not too old by then" };
-        rows.push([format!("  {at}"), format!("attempt {}{chance}", place + 1)]);
+    for (index, at) in timeline.attempts.iter().enumerate() {
+        let chance = if index < timeline.certain_attempts { "" } else { ", if it is not too old by then" };
+        rows.push([format!("  {at}"), format!("attempt {}{chance}", index + 1)]);
     }
     for ending in &timeline.ends {
         rows.push([format!("  {}", ending.at), describe::state(contract, ending.state)]);
@@ -67,9 +67,9 @@ mod tests {
 
     #[test]
     fn one_contract_is_shown_with_its_timeline_line_by_line() {
-        let told = one_contract(&fixtures::zerofee());
-        assert!(told.starts_with("zerofee: Payment events of a payment orchestrator (built in, "), "{told}");
-        assert!(told.contains("  T+2h36m   attempt 5\n"), "{told}");
-        assert!(told.ends_with("  T+10h36m  attempt 6\n  T+10h36m  dead, called `failed`\n"), "{told}");
+        let text = one_contract(&fixtures::zerofee());
+        assert!(text.starts_with("zerofee: Payment events of a payment orchestrator (built in, "), "{text}");
+        assert!(text.contains("  T+2h36m   attempt 5\n"), "{text}");
+        assert!(text.ends_with("  T+10h36m  attempt 6\n  T+10h36m  dead, called `failed`\n"), "{text}");
     }
 }

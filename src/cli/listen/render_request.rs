@@ -31,11 +31,11 @@ pub(super) struct RequestView<'a> {
 }
 
 impl RequestView<'_> {
-    pub(super) fn text(&self, judge: &RequestVerifier, finding: VerifyOutcome<'_>) -> String {
+    pub(super) fn text(&self, evaluate: &RequestVerifier, finding: VerifyOutcome<'_>) -> String {
         let Self { at, method, uri, status, .. } = self;
         let mut out = format!("{at}  {method} {}  answered {}\n", visible(&uri.to_string()), status.as_u16());
         match finding {
-            Some(finding) => finding.text(&judge.contract, self.at).lines().for_each(|line| {
+            Some(finding) => finding.text(&evaluate.contract, self.at).lines().for_each(|line| {
                 let _ = writeln!(out, "  {line}");
             }),
             None => out.push_str("  not verified: no secret was given\n"),

@@ -36,9 +36,9 @@ impl StatusRules {
     /// Returns the next status for this path: from its own list, else from the one for all.
     pub(super) fn next(&self, path: &str) -> Option<StatusCode> {
         let of = |wanted: Option<&str>| self.0.iter().find(|(rule, _)| rule.path.as_deref() == wanted);
-        let (rule, place) = of(Some(path)).or_else(|| of(None))?;
-        let place = place.fetch_add(1, Ordering::Relaxed);
-        rule.statuses.get(place).or(rule.statuses.last()).copied()
+        let (rule, index) = of(Some(path)).or_else(|| of(None))?;
+        let index = index.fetch_add(1, Ordering::Relaxed);
+        rule.statuses.get(index).or(rule.statuses.last()).copied()
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) async fn publish(
 /// Returns every line that is not empty. All of them must be JSON before any is sent.
 fn lines(file: &[u8]) -> anyhow::Result<Vec<NumberedLine<'_>>> {
     let all =
-        file.split(|byte| *byte == b'\n').enumerate().map(|(place, line)| (place + 1, line.trim_ascii()));
+        file.split(|byte| *byte == b'\n').enumerate().map(|(index, line)| (index + 1, line.trim_ascii()));
     all.filter(|(_, line)| !line.is_empty())
         .map(|(number, line)| {
             one_value(line).map_err(|why| CommandError::usage(format!("line {number}: {why}")))?;
@@ -85,10 +85,10 @@ fn lines(file: &[u8]) -> anyhow::Result<Vec<NumberedLine<'_>>> {
 /// Splits the lines into chunks that a server accepts.
 fn chunks<'a, 'b>(lines: &'b [NumberedLine<'a>]) -> Vec<&'b [NumberedLine<'a>]> {
     let (mut chunks, mut start, mut bytes) = (Vec::new(), 0, 0);
-    for (place, (_, line)) in lines.iter().enumerate() {
-        if place > start && (place - start == BATCH_EVENTS_MAX || bytes + line.len() > BATCH_BYTES_MAX) {
-            chunks.push(&lines[start..place]);
-            (start, bytes) = (place, 0);
+    for (index, (_, line)) in lines.iter().enumerate() {
+        if index > start && (index - start == BATCH_EVENTS_MAX || bytes + line.len() > BATCH_BYTES_MAX) {
+            chunks.push(&lines[start..index]);
+            (start, bytes) = (index, 0);
         }
         bytes += line.len() + 1;
     }

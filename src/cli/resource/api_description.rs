@@ -37,9 +37,9 @@ impl OperationParameters {
     pub(super) fn read(method: &str, path: &str) -> Option<Self> {
         let operation = OPENAPI["paths"].get(path)?.get(method.to_lowercase())?;
         let parameters = operation["parameters"].as_array().map_or(&[][..], Vec::as_slice);
-        let among = |place: &str| {
-            let of_place = parameters.iter().filter(|one| one["in"] == place);
-            of_place.filter_map(Parameter::of_parameter).collect::<Vec<_>>()
+        let among = |index: &str| {
+            let of_location = parameters.iter().filter(|one| one["in"] == index);
+            of_location.filter_map(Parameter::of_parameter).collect::<Vec<_>>()
         };
         let body = &operation["requestBody"]["content"]["application/json"]["schema"];
         Some(Self { path: among("path"), query: among("query"), body: fields_of(resolved(body)) })
@@ -101,8 +101,8 @@ fn fields_of(schema: &Value) -> Vec<Parameter> {
 }
 
 fn resolved(schema: &Value) -> &Value {
-    let place = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
-    place.and_then(|place| OPENAPI.pointer(place)).unwrap_or(schema)
+    let index = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
+    index.and_then(|index| OPENAPI.pointer(index)).unwrap_or(schema)
 }
 
 #[cfg(test)]

@@ -31,9 +31,9 @@ const CONFIRM_ABOVE: u64 = 1000;
 pub(super) async fn execute(entry: &'static CommandEntry, given: ArgMatches) -> anyhow::Result<ExitCode> {
     let app = entry.has_app_flag().then(|| given.get_one::<String>("app").cloned()).flatten();
     let settings = load_client(ServerFlags::from_arg_matches(&given)?.client_flags(app))?;
-    let asked =
+    let requested =
         Execution { entry, given: &given, settings: &settings, client: ServerClient::new(&settings)? };
-    asked.execute().await
+    requested.execute().await
 }
 
 struct Execution<'a> {
@@ -194,8 +194,8 @@ impl Execution<'_> {
         self.is_set(JSON_FLAG)
     }
 
-    fn is_set(&self, switch: &str) -> bool {
-        self.given.try_get_one::<bool>(switch).ok().flatten().copied().unwrap_or_default()
+    fn is_set(&self, flag: &str) -> bool {
+        self.given.try_get_one::<bool>(flag).ok().flatten().copied().unwrap_or_default()
     }
 }
 

@@ -186,10 +186,10 @@ mod tests {
     #[test]
     fn times_may_be_relative_to_now() {
         let now = Timestamp::parse("2026-11-15T09:30:00Z").unwrap();
-        let told = |text| time(text, now).map(Timestamp::rfc3339_seconds);
-        assert_eq!(told("2h").as_deref(), Some("2026-11-15T07:30:00Z"));
-        assert_eq!(told("+1d").as_deref(), Some("2026-11-16T09:30:00Z"));
-        assert_eq!(told("2026-01-01T00:00:00Z").as_deref(), Some("2026-01-01T00:00:00Z"));
-        assert_eq!([told("-2h"), told("x"), told("+x"), told("")], [None, None, None, None]);
+        let instant = |text| time(text, now).map(Timestamp::rfc3339_seconds);
+        assert_eq!(instant("2h").as_deref(), Some("2026-11-15T07:30:00Z"));
+        assert_eq!(instant("+1d").as_deref(), Some("2026-11-16T09:30:00Z"));
+        assert_eq!(instant("2026-01-01T00:00:00Z").as_deref(), Some("2026-01-01T00:00:00Z"));
+        assert_eq!([instant("-2h"), instant("x"), instant("+x"), instant("")], [None, None, None, None]);
     }
 }

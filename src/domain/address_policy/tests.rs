@@ -195,9 +195,9 @@ proptest! {
     #[test]
     fn a_listed_address_is_allowed_although_another_rule_refuses_it(ip in any_address()) {
         let policy = AddressPolicy { allow: vec![IpNet::from(ip)], own_addresses: vec![ip], dev: false };
-        let vetted = policy.check(SocketAddr::new(ip, 80)).unwrap();
-        prop_assert!(vetted.is_listed());
-        prop_assert_eq!(vetted.address(), SocketAddr::new(ip.to_canonical(), 80));
+        let checked = policy.check(SocketAddr::new(ip, 80)).unwrap();
+        prop_assert!(checked.is_listed());
+        prop_assert_eq!(checked.address(), SocketAddr::new(ip.to_canonical(), 80));
     }
 
     #[test]

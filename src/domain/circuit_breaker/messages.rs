@@ -86,7 +86,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// Describes the probe that is sent now; `is_ahead` if its delivery was due later.
+    /// Describes the probe that is sent now; `is_early` if its delivery was due later.
     pub fn probe_note(&self, is_early: bool) -> String {
         let probe = if is_early { EARLY_PROBE_NOTE } else { "a probe" };
         let since = self.failing_since.map_or(String::new(), |at| format!(" since {}", at.rfc3339_seconds()));
@@ -106,9 +106,9 @@ impl CircuitBreaker {
         let waited = in_seconds(waited);
         Some(match pause {
             None => format!("waited {waited} longer: the endpoint did not answer"),
-            Some(Pause { status: Some(status), requested: asked, .. }) => {
-                let asked = asked.map_or(String::new(), |asked| format!(", Retry-After {}", asked.as_secs()));
-                format!("waited {waited} longer: the endpoint asked for a pause ({status}{asked})")
+            Some(Pause { status: Some(status), requested: wait, .. }) => {
+                let wait = wait.map_or(String::new(), |wait| format!(", Retry-After {}", wait.as_secs()));
+                format!("waited {waited} longer: the endpoint asked for a pause ({status}{wait})")
             }
             Some(_) => format!("waited {waited} longer: the endpoint failed right after a pause"),
         })

@@ -30,7 +30,7 @@ fn opened() -> CircuitBreaker {
 }
 
 /// Sends the next probe, which fails at once; returns the time.
-fn probe(circuit: &mut CircuitBreaker, asked: Option<RequestedPause>) -> Timestamp {
+fn probe(circuit: &mut CircuitBreaker, requested: Option<RequestedPause>) -> Timestamp {
     let now = circuit.resumes_at().unwrap();
     assert_eq!(circuit.decide(Timestamp::from_millis(now.as_millis() - 1)), SendDecision::Wait(Some(now)));
     assert_eq!(circuit.decide(now), SendDecision::Probe);
@@ -38,7 +38,7 @@ fn probe(circuit: &mut CircuitBreaker, asked: Option<RequestedPause>) -> Timesta
     assert_eq!(circuit.decide(now), SendDecision::SendProbe);
     circuit.send_probe();
     assert_eq!(circuit.decide(now.plus(PROBE_AFTER_MAX)), SendDecision::Wait(None), "one at a time");
-    circuit.failed(&AttemptResult { started_at: now, ended_at: now, ..ended(1, 0, true) }, asked);
+    circuit.failed(&AttemptResult { started_at: now, ended_at: now, ..ended(1, 0, true) }, requested);
     now
 }
 

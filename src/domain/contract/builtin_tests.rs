@@ -140,7 +140,7 @@ fn answers() {
     row(|contract| names(&contract.answers.success), [const { "2xx" }; 5].map(|one| vec![one.to_owned()]));
     let list = |five: [&[&str]; 5]| five.map(|list| list.iter().map(|one| (*one).to_owned()).collect());
     row(|contract| names(&contract.answers.never), list([&[], &[], &[], &["4xx"], &[]]));
-    row(|contract| names(&contract.answers.switch_off), list([&[], &[], &[], &["410"], &[]]));
+    row(|contract| names(&contract.answers.disable), list([&[], &[], &[], &["410"], &[]]));
     row(|contract| names(&contract.answers.advise_rotation), list([&[], &[], &[], &["401", "403"], &[]]));
     row(|contract| contract.answers.advice(403).is_some(), [false, false, false, true, false]);
     assert_eq!(
@@ -167,7 +167,7 @@ fn off_and_health() {
 #[test]
 fn notices() {
     use NoticeChannel::{Email, List};
-    row(|contract| contract.notices.switched_off, [Email, Email, List, List, List]);
+    row(|contract| contract.notices.disabled, [Email, Email, List, List, List]);
     let each = DeadLetterNotice::Each;
     let none = DeadLetterNotice::None;
     row(|contract| contract.notices.dead_letter, [none, each, none, none, each]);
@@ -192,17 +192,17 @@ fn dead_letters_ids_and_rendering() {
 #[test]
 fn names_of_states() {
     use crate::domain::delivery::{DeliveryState, EndReason};
-    let told = |contract: &Contract| {
-        let mut told: Vec<String> =
+    let text = |contract: &Contract| {
+        let mut text: Vec<String> =
             DeliveryState::ALL.iter().map(|state| contract.states.of(*state, None).to_owned()).collect();
         for reason in [EndReason::SerialisationFailed, EndReason::SigningFailed] {
-            told.push(contract.states.of(DeliveryState::Dead, Some(reason)).to_owned());
+            text.push(contract.states.of(DeliveryState::Dead, Some(reason)).to_owned());
         }
-        told.push(contract.states.skipped.clone());
-        told.join(" ")
+        text.push(contract.states.skipped.clone());
+        text.join(" ")
     };
     row(
-        told,
+        text,
         [
             "pending pending pending held delivered failed cancelled expired failed failed skipped",
             "pending pending pending held delivered dead cancelled expired dead dead skipped",

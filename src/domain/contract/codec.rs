@@ -112,7 +112,7 @@ pub(super) fn write(contract: &Contract) -> Value {
         "answers": {
             "success": list(&answers.success),
             "never": list(&answers.never),
-            "switch_off": list(&answers.switch_off),
+            "switch_off": list(&answers.disable),
             "advise_rotation": list(&answers.advise_rotation),
         },
         "off": { "waiting": off.waiting.name(), "published": off.published.name() },
@@ -144,13 +144,13 @@ fn read_template(
     section: &Section,
     name: &str,
     default: Option<&str>,
-    place: TemplateUse,
+    template_use: TemplateUse,
 ) -> FieldResult<Template> {
     let source = match default {
         Some(default) => section.or(name, default.to_owned())?,
         None => section.required::<String>(name)?,
     };
-    Template::parse(&source, place).map_err(|message| FieldError::new(section.at(name), message))
+    Template::parse(&source, template_use).map_err(|message| FieldError::new(section.at(name), message))
 }
 
 /// Reads text that is used in a header: printable ASCII.

@@ -1,4 +1,5 @@
-//! Contract sections for the course of a delivery: retries, meaning of responses, pacing, disabled endpoints, retention.
+//! Contract sections for the course of a delivery: retries, meaning of responses, pacing, disabled endpoints, retention,
+//! rendering.
 
 use super::field_reader::{FieldValue, string_enum};
 use serde_json::Value;
@@ -118,7 +119,7 @@ pub enum ResponseMeaning {
 pub struct ResponseRules {
     pub success: Vec<StatusPattern>,
     pub never: Vec<StatusPattern>,
-    pub switch_off: Vec<StatusPattern>,
+    pub disable: Vec<StatusPattern>,
     /// Statuses after which people are advised to rotate the secret.
     pub advise_rotation: Vec<StatusPattern>,
 }
@@ -143,7 +144,7 @@ impl ResponseRules {
     fn find(&self, statuses: StatusPattern) -> Option<ResponseMeaning> {
         let lists = [
             (&self.success, ResponseMeaning::Success),
-            (&self.switch_off, ResponseMeaning::DisableEndpoint),
+            (&self.disable, ResponseMeaning::DisableEndpoint),
             (&self.never, ResponseMeaning::Never),
         ];
         lists.into_iter().find(|(list, _)| list.contains(&statuses)).map(|(_, answer)| answer)

@@ -162,6 +162,9 @@ macro_rules! string_enum {
         pub enum $name { $($(#[$variant_doc])* #[serde(rename = $word)] $variant),+ }
 
         impl $name {
+            #[cfg(test)]
+            pub(in crate::domain::contract) const NAMES: &[&str] = &[$($word),+];
+
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }

@@ -112,6 +112,6 @@ pub struct Notices {
     pub degraded: NoticeChannel,
     /// Warning that the endpoint will be disabled unless a delivery succeeds.
     pub off_warning: NoticeChannel,
-    pub switched_off: NoticeChannel,
+    pub disabled: NoticeChannel,
     pub replay_finished: NoticeChannel,
 }

@@ -105,7 +105,7 @@ pub struct Template {
 
 impl Template {
     /// Parses `source`; the error says what is wrong with it.
-    pub(super) fn parse(source: &str, place: TemplateUse) -> Result<Self, String> {
+    pub(super) fn parse(source: &str, template_use: TemplateUse) -> Result<Self, String> {
         if source.is_empty() || source.len() > 500 || !source.bytes().all(|b| (0x20..0x7f).contains(&b)) {
             return Err("must be 1 to 500 printable ASCII characters".into());
         }
@@ -113,16 +113,16 @@ impl Template {
         let mut rest = source;
         while let Some((literal, after)) = rest.split_once('{') {
             let (name, after) = after.split_once('}').ok_or("has a { without its }")?;
-            let variable = Variable::ALL.into_iter().find(|v| v.name() == name && place.allows(*v));
-            let variable =
-                variable.ok_or_else(|| format!("has {{{name}}}; it may name {}", place.allowed_names()))?;
+            let variable = Variable::ALL.into_iter().find(|v| v.name() == name && template_use.allows(*v));
+            let variable = variable
+                .ok_or_else(|| format!("has {{{name}}}; it may name {}", template_use.allowed_names()))?;
             push_literal(&mut segments, literal)?;
             segments.push(Segment::Variable(variable));
             rest = after;
         }
         push_literal(&mut segments, rest)?;
         let template = Self { source: source.to_owned(), segments: segments.into() };
-        match place.required_variable() {
+        match template_use.required_variable() {
             Some(needed) if !template.contains(needed) => Err(format!("must contain {{{}}}", needed.name())),
             _ => Ok(template),
         }
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn unknown_and_misplaced_variables_are_refused_with_what_is_allowed() {
-        let refusal = |source, place| Template::parse(source, place).unwrap_err();
+        let refusal = |source, template_use| Template::parse(source, template_use).unwrap_err();
         assert_eq!(
             refusal("{colour}", TemplateUse::UserAgent),
             "has {colour}; it may name {brand}, {version}"

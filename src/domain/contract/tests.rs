@@ -119,7 +119,7 @@ fn a_status_named_exactly_beats_its_hundred() {
     let answers = ResponseRules {
         success: list(&[StatusPattern::Class(2), StatusPattern::Exactly(409)]),
         never: list(&[StatusPattern::Class(4), StatusPattern::Exactly(204)]),
-        switch_off: list(&[StatusPattern::Class(5)]),
+        disable: list(&[StatusPattern::Class(5)]),
         advise_rotation: list(&[]),
     };
     assert_eq!(

@@ -63,10 +63,10 @@ impl Contract {
         let mut timeline = Timeline { attempts: Vec::new(), certain_attempts: 0, ends: Vec::new() };
         let mut next = TimeWindow::exactly(Duration::ZERO);
         // An attempt that would be due when the delivery is too old is not made.
-        for place in 0.. {
+        for retry_index in 0.. {
             timeline.attempts.push(next.until(give_up));
             timeline.certain_attempts += usize::from(next.latest < give_up);
-            let wait = |dice| backoff::delay_after(retry, place, dice);
+            let wait = |random| backoff::delay_after(retry, retry_index, random);
             let (Some(earliest), Some(latest)) = (wait(0.0), wait(1.0)) else { break };
             next = next.plus(earliest, latest);
             if next.earliest >= give_up {
@@ -105,8 +105,8 @@ mod tests {
     fn described(contract: &Contract) -> String {
         let timeline = contract.timeline();
         let attempts: Vec<_> = timeline.attempts.iter().map(ToString::to_string).collect();
-        let endings: Vec<_> = timeline.ends.iter().map(ToString::to_string).collect();
-        format!("{}; {}", attempts.join(" "), endings.join(" or "))
+        let ends: Vec<_> = timeline.ends.iter().map(ToString::to_string).collect();
+        format!("{}; {}", attempts.join(" "), ends.join(" or "))
     }
 
     fn varied(retry: &Value) -> Contract {
@@ -155,7 +155,7 @@ mod tests {
         /// Verdicts keep to the timeline for all random values.
         #[test]
         fn verdicts_happen_within_the_timeline(
-            dice in prop::collection::vec(0.0..1.0f64, 12),
+            random in prop::collection::vec(0.0..1.0f64, 12),
             waits in prop::collection::vec(1u32..600, 0..8),
             jitter in prop_oneof![Just("none"), Just("full"), Just("20%"), Just("100%")],
             give_up in prop::option::of(1u32..2000),
@@ -174,8 +174,8 @@ mod tests {
             let (mut now, mut made) = (start, 0);
             let (state, at) = loop {
                 prop_assert!(inside(timeline.attempts[made], now), "attempt {} at {now}", made + 1);
-                let standing = RetryContext { retry_index: made as u32, give_up_at, unnumbered: 0, is_local_outage: false };
-                let verdict = decide(&outcome, &standing, &contract, now, dice[made]);
+                let retry_context = RetryContext { retry_index: made as u32, give_up_at, unnumbered: 0, is_local_outage: false };
+                let verdict = decide(&outcome, &retry_context, &contract, now, random[made]);
                 made += 1;
                 match verdict {
                     // Claimed when it is too old already, it expires.

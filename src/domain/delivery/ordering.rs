@@ -11,11 +11,11 @@ impl Delivery {
     }
 
     /// Queues a new delivery behind the head of its ordering group; one created in flight becomes pending.
-    pub fn enqueue_behind_head(&mut self, turn: i64) {
+    pub fn enqueue_behind_head(&mut self, order_seq: i64) {
         if self.state == DeliveryState::InFlight {
             self.state = DeliveryState::Pending;
         }
-        (self.due, self.order_seq) = (Some(Timestamp::NEVER), Some(turn));
+        (self.due, self.order_seq) = (Some(Timestamp::NEVER), Some(order_seq));
     }
 
     /// Promotes it to the head of its ordering group: due now, unless `deliver_at` is later. A held one stays held.

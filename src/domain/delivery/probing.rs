@@ -64,26 +64,26 @@ mod tests {
     fn retrying(due: Timestamp) -> Delivery {
         let id = DeliveryId::from_i64(first_id_at(MADE));
         let (app, event, endpoint) = (AppId::from_i64(1), EventId::from_i64(2), EndpointId::from_i64(3));
-        let born = Delivery::new(id, app, event, endpoint, MADE, None);
-        Delivery { state: DeliveryState::Retrying, retry_index: 3, due: Some(due), ..born }
+        let new = Delivery::new(id, app, event, endpoint, MADE, None);
+        Delivery { state: DeliveryState::Retrying, retry_index: 3, due: Some(due), ..new }
     }
 
     #[test]
     fn only_a_future_retry_is_advanced_to_its_creation_time() {
-        let brought = |mut delivery: Delivery| {
+        let forwarded = |mut delivery: Delivery| {
             let done = delivery.advance_retry(later(60));
             (done.is_ok(), delivery.due)
         };
-        assert_eq!(brought(retrying(later(3600))), (true, Some(MADE)));
-        assert_eq!(brought(retrying(later(60))), (true, Some(later(60))), "due already");
+        assert_eq!(forwarded(retrying(later(3600))), (true, Some(MADE)));
+        assert_eq!(forwarded(retrying(later(60))), (true, Some(later(60))), "due already");
         let ahead = Delivery { id: DeliveryId::from_i64(first_id_at(later(9000))), ..retrying(later(3600)) };
-        assert_eq!(brought(ahead), (true, Some(later(3600))), "never later, whatever clock made its id");
+        assert_eq!(forwarded(ahead), (true, Some(later(3600))), "never later, whatever clock made its id");
         for at_due in [DueAction::Exhaust, DueAction::Expire] {
             let waits = Delivery { at_due, ..retrying(later(3600)) };
-            assert_eq!(brought(waits), (true, Some(later(3600))));
+            assert_eq!(forwarded(waits), (true, Some(later(3600))));
         }
         let pending = Delivery { state: DeliveryState::Pending, retry_index: 0, ..retrying(later(3600)) };
-        assert_eq!(brought(pending), (false, Some(later(3600))));
+        assert_eq!(forwarded(pending), (false, Some(later(3600))));
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
         };
         let refused = Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: false };
         let ended = probed(&|delivery| {
-            delivery.apply_verdict(&refused, (1, 1), Availability::Enabled, later(61)).unwrap()
+            delivery.apply_verdict(&refused, (1, 1), Availability::Enabled, later(61)).unwrap();
         });
         assert_eq!(
             (ended.state, ended.saved_state, ended.due),
@@ -112,7 +112,7 @@ mod tests {
             Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false },
         ] {
             let failed = probed(&|delivery| {
-                delivery.apply_verdict(&verdict, (1, 1), Availability::Enabled, later(61)).unwrap()
+                delivery.apply_verdict(&verdict, (1, 1), Availability::Enabled, later(61)).unwrap();
             });
             assert_eq!(failed, Delivery { history_len: 1, attempt_count: 1, ..planned.clone() });
         }
@@ -137,10 +137,10 @@ mod tests {
     #[test]
     fn a_manual_request_has_priority_for_one_attempt() {
         assert!(!retrying(later(1)).is_manual);
-        let mut asked = retrying(later(1));
-        asked.retry(Availability::Enabled, later(2)).unwrap();
+        let mut manual = retrying(later(1));
+        manual.retry(Availability::Enabled, later(2)).unwrap();
         assert!(
-            asked.is_manual && asked.saved_state.is_some_and(|back: SavedState| back.due == Some(later(1)))
+            manual.is_manual && manual.saved_state.is_some_and(|back: SavedState| back.due == Some(later(1)))
         );
         let mut dead = Delivery { state: DeliveryState::Dead, ..retrying(later(1)) };
         dead.replay(None, Availability::Enabled, later(2)).unwrap();
@@ -150,9 +150,9 @@ mod tests {
         dead.claim(later(2)).unwrap();
         dead.apply_verdict(&retry, failed, Availability::Enabled, later(3)).unwrap();
         assert!(!dead.is_manual, "scheduled retries have no priority");
-        asked.claim(later(2)).unwrap();
-        asked.apply_verdict(&retry, failed, Availability::Enabled, later(3)).unwrap();
-        assert!(!asked.is_manual && asked.due == Some(later(1)));
+        manual.claim(later(2)).unwrap();
+        manual.apply_verdict(&retry, failed, Availability::Enabled, later(3)).unwrap();
+        assert!(!manual.is_manual && manual.due == Some(later(1)));
         let again = Verdict::RetryUncounted { due: later(9) };
         let mut lost = retrying(later(1));
         lost.retry(Availability::DisabledHold, later(2)).unwrap();

@@ -25,11 +25,11 @@ fn check_shape(delivery: &Delivery) {
     assert_eq!(delivery.due.is_some(), has_due, "a waiting or held delivery has a due time");
     assert_eq!(delivery.order_seq.is_some(), delivery.is_queued_behind(), "a queued delivery has a position");
     assert!(!state.is_terminal() || delivery.saved_state.is_none(), "a terminal state has no saved state");
-    let by_hand = delivery.saved_state.is_some();
-    assert!(!by_hand || delivery.at_due == DueAction::Attempt, "an extra attempt has no final wait");
-    assert!(!(by_hand && state == DeliveryState::Retrying), "a manual attempt is pending, not retrying");
+    let manual = delivery.saved_state.is_some();
+    assert!(!manual || delivery.at_due == DueAction::Attempt, "an extra attempt has no final wait");
+    assert!(!(manual && state == DeliveryState::Retrying), "a manual attempt is pending, not retrying");
     assert!(delivery.attempt_count <= delivery.history_len, "numbers are given to rows of the history");
-    let is_on_schedule = state.is_waiting() && !by_hand && delivery.at_due == DueAction::Attempt;
+    let is_on_schedule = state.is_waiting() && !manual && delivery.at_due == DueAction::Attempt;
     assert_eq!(delivery.next_attempt_at(), delivery.due.filter(|_| is_on_schedule));
 }
 
@@ -37,7 +37,7 @@ fn check_shape(delivery: &Delivery) {
 fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now: Timestamp) {
     let fixed = |d: &Delivery| (d.id, d.app, d.event, d.endpoint, d.root, d.replay_of, d.ordering_key);
     assert_eq!(fixed(after), fixed(before), "its identity never changes");
-    let by_hand = before.saved_state.is_some();
+    let manual = before.saved_state.is_some();
     let (rows, numbered, used) = match happening {
         Transition::Conclude { verdict, rows, numbered, .. } => {
             let used = match verdict {
@@ -45,7 +45,7 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now:
                 Verdict::Dead { .. } => numbered.min(1),
                 Verdict::RetryUncounted { .. } | Verdict::Delivered => 0,
             };
-            (rows, numbered, if by_hand { 0 } else { used })
+            (rows, numbered, if manual { 0 } else { used })
         }
         Transition::TakeOver(_) => (1, 0, 0),
         _ => (0, 0, 0),
@@ -63,7 +63,7 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now:
     assert_eq!(after.state == DeliveryState::Held, after.held_at.is_some());
     if after.state == DeliveryState::Expired && before.state != DeliveryState::Expired {
         let came_back =
-            by_hand && matches!(before.saved_state, Some(SavedState { state: DeliveryState::Expired, .. }));
+            manual && matches!(before.saved_state, Some(SavedState { state: DeliveryState::Expired, .. }));
         let by_age = matches!(happening, Transition::Claim | Transition::Outlive);
         assert!(came_back || by_age, "only its age or its event's expires it");
     }
@@ -89,11 +89,11 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now:
             assert_eq!((after.due, after.at_due), (due.max(Some(now)), before.at_due));
         }
         Transition::HandBack(Availability::Enabled) => {
-            assert_eq!((after.due, after.at_due), (Some(now), DueAction::Attempt))
+            assert_eq!((after.due, after.at_due), (Some(now), DueAction::Attempt));
         }
-        Transition::TakeOver(Availability::Enabled) if !by_hand => assert_eq!(after.due, Some(now)),
-        Transition::Conclude { verdict: Verdict::Retry { due, then }, switch, .. }
-            if !by_hand && matches!(switch, Availability::Enabled | Availability::DisabledHold) =>
+        Transition::TakeOver(Availability::Enabled) if !manual => assert_eq!(after.due, Some(now)),
+        Transition::Conclude { verdict: Verdict::Retry { due, then }, availability, .. }
+            if !manual && matches!(availability, Availability::Enabled | Availability::DisabledHold) =>
         {
             assert_eq!((after.due, after.at_due), (Some(due), then));
         }
@@ -102,9 +102,9 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now:
 }
 
 /// Applies a sequence of transitions to a new delivery, checks every step, and returns the rows of the table it visited.
-fn run(newborn: Delivery, happenings: Vec<(Transition, u64)>) -> Vec<TableRow> {
+fn run(new: Delivery, happenings: Vec<(Transition, u64)>) -> Vec<TableRow> {
     let rows = table();
-    let (mut delivery, mut now, mut seen) = (newborn, START, Vec::new());
+    let (mut delivery, mut now, mut seen) = (new, START, Vec::new());
     // The delivery before an extra attempt was requested.
     let mut before_retry: Option<Delivery> = None;
     for (happening, wait_ms) in happenings {
@@ -157,7 +157,7 @@ fn check_return(was: &Delivery, is: &Delivery) {
     match is.state {
         DeliveryState::Held => assert_eq!(*is, Delivery { state: DeliveryState::Held, ..history(was) }),
         DeliveryState::Cancelled if was.state == DeliveryState::Retrying => {
-            assert_eq!(is.retry_index, was.retry_index)
+            assert_eq!(is.retry_index, was.retry_index);
         }
         _ => assert_eq!(*is, history(was)),
     }
@@ -206,15 +206,15 @@ fn verdict() -> impl Strategy<Value = Verdict> {
 }
 
 fn transition() -> impl Strategy<Value = Transition> {
-    let conclude =
-        (verdict(), 0u32..4, 0u32..4, availability()).prop_map(|(verdict, rows, numbered, switch)| {
-            Transition::Conclude { verdict, rows, numbered: numbered.min(rows), switch }
+    let apply_verdict =
+        (verdict(), 0u32..4, 0u32..4, availability()).prop_map(|(verdict, rows, numbered, availability)| {
+            Transition::Conclude { verdict, rows, numbered: numbered.min(rows), availability }
         });
     let replay = (prop::option::of(instant()), availability())
-        .prop_map(|(give_up_at, switch)| Transition::Replay { give_up_at, switch });
+        .prop_map(|(give_up_at, availability)| Transition::Replay { give_up_at, availability });
     prop_oneof![
         6 => Just(Transition::Claim),
-        6 => conclude,
+        6 => apply_verdict,
         1 => availability().prop_map(Transition::HandBack),
         1 => availability().prop_map(Transition::TakeOver),
         2 => availability().prop_map(Transition::SwitchOff),
@@ -240,9 +240,9 @@ fn new_delivery(give_up_at: Option<Timestamp>) -> Delivery {
 
 fn new_deliveries() -> impl Strategy<Value = Delivery> {
     let age = prop::option::weighted(0.3, 0u64..400_000);
-    (age, any::<bool>()).prop_map(|(age, carried)| {
+    (age, any::<bool>()).prop_map(|(age, leased)| {
         let mut delivery = new_delivery(age.map(|ms| START.plus(Duration::from_millis(ms))));
-        if carried {
+        if leased {
             delivery.start_in_flight();
         }
         check_shape(&delivery);
@@ -254,8 +254,8 @@ proptest! {
     #![proptest_config(Config::with_cases(2000))]
 
     #[test]
-    fn a_delivery_moves_only_as_the_table_says(newborn in new_deliveries(), happenings in transitions()) {
-        run(newborn, happenings);
+    fn a_delivery_moves_only_as_the_table_says(new in new_deliveries(), happenings in transitions()) {
+        run(new, happenings);
     }
 }
 
@@ -298,7 +298,7 @@ fn delivery_in(state: DeliveryState) -> Delivery {
 }
 
 fn ended(verdict: Verdict) -> Transition {
-    Transition::Conclude { verdict, rows: 1, numbered: 1, switch: Availability::Enabled }
+    Transition::Conclude { verdict, rows: 1, numbered: 1, availability: Availability::Enabled }
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn manual_actions_are_refused_in_exactly_the_states_of_the_design() {
         };
         DeliveryState::ALL.into_iter().filter(refuses).collect()
     };
-    let replay = Transition::Replay { give_up_at: None, switch: Availability::Enabled };
+    let replay = Transition::Replay { give_up_at: None, availability: Availability::Enabled };
     assert_eq!(refused(Transition::Retry(Availability::Enabled)), [Pending, InFlight, Held, Delivered]);
     assert_eq!(refused(Transition::Cancel), [InFlight, Delivered, Dead, Cancelled, Expired]);
     assert_eq!(refused(replay), [Pending, Retrying, InFlight, Held, Delivered]);
@@ -322,7 +322,7 @@ fn manual_actions_are_refused_in_exactly_the_states_of_the_design() {
 #[test]
 fn retries_and_replays_to_a_deleted_endpoint_are_refused() {
     let gone = Availability::Deleted;
-    let replay = Transition::Replay { give_up_at: None, switch: gone };
+    let replay = Transition::Replay { give_up_at: None, availability: gone };
     for (state, happening) in [
         (DeliveryState::Retrying, Transition::Retry(gone)),
         (DeliveryState::Dead, Transition::Retry(gone)),

@@ -34,7 +34,7 @@ pub(crate) fn endpoint(number: i64, settings: EndpointSettings) -> Arc<Endpoint>
         contract_hash: contract.hash(),
         contract,
         secrets: Vec::new(),
-        signer: None,
+        signing_keys: None,
         headers: Arc::new([]),
         tls: None,
         https_only: true,

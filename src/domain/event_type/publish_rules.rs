@@ -51,8 +51,8 @@ impl EventType {
         let Some(enforced) = &self.enforced else { return Ok(()) };
         let (name, version) = (self.record.name.clone(), enforced.name.clone());
         enforced.check(data, keep_going).map_err(|unfit| match unfit {
-            SchemaCheckError::Mismatch(misfit) => {
-                PublishRuleError::Mismatch { name, version, mismatch: misfit }
+            SchemaCheckError::Mismatch(cause) => {
+                PublishRuleError::Mismatch { name, version, mismatch: cause }
             }
             SchemaCheckError::OutOfTime => PublishRuleError::OutOfTime { name, version },
         })

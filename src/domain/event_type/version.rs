@@ -27,7 +27,7 @@ pub struct VersionDocument {
     pub description: Option<String>,
     #[serde(rename = "schema", default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<serde_json::Value>,
-    /// JavaScript; see `domain/script.rs`.
+    /// JavaScript; see `domain/payload_function.rs`.
     #[serde(rename = "function", default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
 }
@@ -108,10 +108,10 @@ impl PayloadVersion {
         };
         match self.check(&made, ask()) {
             Ok(()) => Ok(made),
-            Err(SchemaCheckError::Mismatch(misfit)) if self.has_function() => {
-                Err(ConversionError::Result(misfit))
+            Err(SchemaCheckError::Mismatch(mismatch)) if self.has_function() => {
+                Err(ConversionError::Result(mismatch))
             }
-            Err(SchemaCheckError::Mismatch(misfit)) => Err(ConversionError::Data(misfit)),
+            Err(SchemaCheckError::Mismatch(mismatch)) => Err(ConversionError::Data(mismatch)),
             Err(SchemaCheckError::OutOfTime) => Err(ConversionError::CheckOutOfTime),
         }
     }

@@ -21,7 +21,7 @@ pub enum HealthEvent {
         in_a_row: u32,
         since: Timestamp,
     },
-    /// The endpoint is disabled at `off_at` unless an attempt succeeds.
+    /// The endpoint is disabled at `disables_at` unless an attempt succeeds.
     Warning {
         since: Timestamp,
         disables_at: Timestamp,
@@ -70,12 +70,12 @@ impl HealthEvent {
             Self::Degraded { .. } | Self::Failing { .. } => (NoticeKind::EndpointDegraded, notices.degraded),
             Self::Warning { .. } => (NoticeKind::EndpointWarning, notices.off_warning),
             Self::TooManyFailedEvents { .. } | Self::FailingTooLong { .. } | Self::Gone => {
-                (NoticeKind::EndpointDisabled, notices.switched_off)
+                (NoticeKind::EndpointDisabled, notices.disabled)
             }
             Self::Recovered { by, .. } => (NoticeKind::EndpointRecovered, *by),
         };
-        let (since, off_at) = match *self {
-            Self::Warning { since, disables_at: off_at } => (Some(since), Some(off_at)),
+        let (since, disables_at) = match *self {
+            Self::Warning { since, disables_at } => (Some(since), Some(disables_at)),
             Self::Degraded { since, .. }
             | Self::Failing { since, .. }
             | Self::FailingTooLong { since }
@@ -88,7 +88,7 @@ impl HealthEvent {
             since,
             last_error: about.last_error.filter(|_| kind != NoticeKind::EndpointRecovered).map(str::to_owned),
             reason: Some(self.reason(about.contract).to_owned()),
-            disables_at: off_at,
+            disables_at,
         };
         notice(about.app, about.endpoint, kind, channel, about.at, facts)
     }
@@ -120,11 +120,11 @@ impl HealthEvent {
             Self::Failing { in_a_row, .. } => {
                 format!("The last {in_a_row} attempts at this endpoint failed, one after the other.")
             }
-            Self::Warning { since, disables_at: off_at } => format!(
+            Self::Warning { since, disables_at } => format!(
                 "Nothing that was sent to this endpoint since {} was taken. It will be switched off at {}, unless \
                  something succeeds before.",
                 since.rfc3339_seconds(),
-                off_at.rfc3339_seconds()
+                disables_at.rfc3339_seconds()
             ),
             Self::TooManyFailedEvents { events, .. } => format!(
                 "This endpoint was switched off: {events} events in a row ended failed. Switch it on again once its \

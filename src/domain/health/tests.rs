@@ -22,12 +22,12 @@ fn failure(hours: u64, ends_event: bool) -> FailedAttempt<'static> {
     }
 }
 
-fn sums(ended: u64, dead: u64) -> Counters {
+fn counters(ended: u64, dead: u64) -> Counters {
     Counters { delivered: ended - dead, dead, succeeded: ended - dead, failed: dead, ..Counters::default() }
 }
 
-fn is_off(news: &HealthEvent) -> bool {
-    news.disabled(&fixtures::standard(), START).is_some()
+fn is_disabled(events: &HealthEvent) -> bool {
+    events.disabled(&fixtures::standard(), START).is_some()
 }
 
 #[test]
@@ -35,29 +35,31 @@ fn ten_failed_events_disable_a_zerofee_endpoint() {
     let zerofee = fixtures::zerofee();
     let mut health = Health::default();
     for event in 0..9 {
-        assert!(!health.failed(&failure(event, false), &zerofee).iter().any(is_off));
-        assert!(!health.failed(&failure(event, true), &zerofee).iter().any(is_off), "{event}");
+        assert!(!health.failed(&failure(event, false), &zerofee).iter().any(is_disabled));
+        assert!(!health.failed(&failure(event, true), &zerofee).iter().any(is_disabled), "{event}");
     }
-    let news = health.failed(&failure(9, true), &zerofee);
-    assert_eq!(news, [HealthEvent::TooManyFailedEvents { events: 10, since: Some(START) }]);
-    let off = news[0].disabled(&zerofee, START).unwrap();
+    let events = health.failed(&failure(9, true), &zerofee);
+    assert_eq!(events, [HealthEvent::TooManyFailedEvents { events: 10, since: Some(START) }]);
+    let off = events[0].disabled(&zerofee, START).unwrap();
     assert_eq!((off.reason.name(), off.by.as_ref().unwrap().id()), ("auto_disabled_failures", "posthaste"));
 }
 
 #[test]
 fn bastionary_warns_at_48_hours_and_disables_at_72_standard_at_60_and_120() {
-    for (contract, warned_at, off_at) in [(fixtures::bastionary(), 48, 72), (fixtures::standard(), 60, 120)] {
+    for (contract, warned_at, disables_at) in
+        [(fixtures::bastionary(), 48, 72), (fixtures::standard(), 60, 120)]
+    {
         let mut health = Health::default();
-        for hour in 0..off_at {
-            let news = health.failed(&failure(hour, true), &contract);
+        for hour in 0..disables_at {
+            let events = health.failed(&failure(hour, true), &contract);
             let warning =
-                HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * off_at as u32) };
-            assert_eq!(news.contains(&warning), hour == warned_at, "{} at {hour} h", contract.name);
-            assert!(!news.iter().any(is_off), "{} at {hour} h", contract.name);
+                HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * disables_at as u32) };
+            assert_eq!(events.contains(&warning), hour == warned_at, "{} at {hour} h", contract.name);
+            assert!(!events.iter().any(is_disabled), "{} at {hour} h", contract.name);
         }
-        assert_eq!(health.disables_in(&contract.health, HOUR * (off_at as u32 - 1)), Some(HOUR));
-        let news = health.failed(&failure(off_at, true), &contract);
-        assert_eq!(news, [HealthEvent::FailingTooLong { since: START }], "{}", contract.name);
+        assert_eq!(health.disables_in(&contract.health, HOUR * (disables_at as u32 - 1)), Some(HOUR));
+        let events = health.failed(&failure(disables_at, true), &contract);
+        assert_eq!(events, [HealthEvent::FailingTooLong { since: START }], "{}", contract.name);
     }
 }
 
@@ -69,8 +71,8 @@ fn a_late_warning_delays_disabling_and_few_failures_never_disable() {
     for hour in [100, 101, 102] {
         assert_eq!(health.failed(&failure(hour, true), &bastionary), [], "{hour}");
     }
-    let news = health.failed(&failure(103, true), &bastionary);
-    assert_eq!(news, [HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * 127) }]);
+    let events = health.failed(&failure(103, true), &bastionary);
+    assert_eq!(events, [HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * 127) }]);
     assert_eq!(health.failed(&failure(126, true), &bastionary), []);
     assert_eq!(
         health.failed(&failure(127, true), &bastionary),
@@ -89,10 +91,13 @@ fn local_outages_delay_the_warning_and_the_disabling() {
     let back =
         |hours: u64| FailedAttempt { at: START.plus(HOUR * (hours as u32 + 72)), ..failure(hours, true) };
     assert!(
-        health.failed(&back(10), &bastionary).iter().all(|news| !matches!(news, HealthEvent::Warning { .. }))
+        health
+            .failed(&back(10), &bastionary)
+            .iter()
+            .all(|events| !matches!(events, HealthEvent::Warning { .. }))
     );
-    let news = health.failed(&back(48), &bastionary);
-    assert_eq!(news, [HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * (72 + 72)) }]);
+    let events = health.failed(&back(48), &bastionary);
+    assert_eq!(events, [HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * (72 + 72)) }]);
 }
 
 #[test]
@@ -101,9 +106,9 @@ fn a_contract_without_warnings_disables_without_one() {
     let contract = fixtures::standard().with_overrides(&overrides, OverrideLevel::App).unwrap();
     let mut health = Health::default();
     for _ in 0..9 {
-        assert!(!health.failed(&failure(0, false), &contract).iter().any(is_off));
+        assert!(!health.failed(&failure(0, false), &contract).iter().any(is_disabled));
     }
-    assert!(health.failed(&failure(2, false), &contract).iter().any(is_off));
+    assert!(health.failed(&failure(2, false), &contract).iter().any(is_disabled));
 }
 
 #[test]
@@ -135,39 +140,50 @@ fn ten_failures_are_failing_and_three_successes_recover_over_the_same_channel() 
 #[test]
 fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
     let bastionary = fixtures::bastionary();
-    let judge = |health: &mut Health, day: Counters, hour: Counters| {
+    let evaluate = |health: &mut Health, day: Counters, hour: Counters| {
         health.evaluate(&HealthWindows { last_hour: hour, degraded: day }, &bastionary, START)
     };
     let mut health = Health::default();
     for (ended, dead) in [(9, 9), (10, 8), (100, 80)] {
-        assert_eq!(judge(&mut health, sums(ended, dead), Counters::default()), None, "{dead} of {ended}");
+        assert_eq!(
+            evaluate(&mut health, counters(ended, dead), Counters::default()),
+            None,
+            "{dead} of {ended}"
+        );
     }
-    assert_eq!(judge(&mut health, sums(100, 81), sums(5, 0)), None, "it has recovered already");
+    assert_eq!(evaluate(&mut health, counters(100, 81), counters(5, 0)), None, "it has recovered already");
     let degraded = HealthEvent::Degraded { percent: 81, since: START };
-    assert_eq!(judge(&mut health, sums(100, 81), sums(20, 20)), Some(degraded));
-    assert_eq!(judge(&mut health, sums(100, 61), sums(20, 1)), None, "hardly better");
+    assert_eq!(evaluate(&mut health, counters(100, 81), counters(20, 20)), Some(degraded));
+    assert_eq!(evaluate(&mut health, counters(100, 61), counters(20, 1)), None, "hardly better");
     assert_eq!(
-        judge(&mut health, Counters::default(), Counters::default()),
+        evaluate(&mut health, Counters::default(), Counters::default()),
         None,
         "nothing worked meanwhile"
     );
     let recovered = HealthEvent::Recovered { since: START, by: NoticeChannel::Email };
-    assert_eq!(judge(&mut health, sums(100, 60), sums(20, 1)), Some(recovered));
-    judge(&mut health, sums(100, 99), sums(20, 20));
-    assert_eq!(judge(&mut health, sums(110, 99), sums(5, 0)), Some(recovered), "the last hour was well");
+    assert_eq!(evaluate(&mut health, counters(100, 60), counters(20, 1)), Some(recovered));
+    evaluate(&mut health, counters(100, 99), counters(20, 20));
+    assert_eq!(
+        evaluate(&mut health, counters(110, 99), counters(5, 0)),
+        Some(recovered),
+        "the last hour was well"
+    );
 }
 
 #[test]
 fn by_default_more_than_half_of_ten_attempts_within_an_hour_is_degraded() {
     let standard = fixtures::standard();
-    let judge = |health: &mut Health, hour: Counters| {
+    let evaluate = |health: &mut Health, hour: Counters| {
         health.evaluate(&HealthWindows { last_hour: hour, ..HealthWindows::default() }, &standard, START)
     };
     let mut health = Health::default();
-    assert_eq!(judge(&mut health, sums(10, 5)), None);
-    assert!(matches!(judge(&mut health, sums(10, 6)), Some(HealthEvent::Degraded { percent: 60, .. })));
-    assert_eq!(judge(&mut health, sums(10, 4)), None);
-    assert!(matches!(judge(&mut health, sums(10, 3)), Some(HealthEvent::Recovered { .. })));
+    assert_eq!(evaluate(&mut health, counters(10, 5)), None);
+    assert!(matches!(
+        evaluate(&mut health, counters(10, 6)),
+        Some(HealthEvent::Degraded { percent: 60, .. })
+    ));
+    assert_eq!(evaluate(&mut health, counters(10, 4)), None);
+    assert!(matches!(evaluate(&mut health, counters(10, 3)), Some(HealthEvent::Recovered { .. })));
 }
 
 #[test]
@@ -178,7 +194,11 @@ fn events_that_end_without_an_attempt_count_as_failed() {
     health.record_failed_event();
     assert_eq!(health.evaluate(&HealthWindows::default(), &contract, START), None);
     health.record_failed_event();
-    assert!(health.evaluate(&HealthWindows::default(), &contract, START).is_some_and(|news| is_off(&news)));
+    assert!(
+        health
+            .evaluate(&HealthWindows::default(), &contract, START)
+            .is_some_and(|events| is_disabled(&events))
+    );
 }
 
 #[test]
@@ -187,12 +207,12 @@ fn notices_name_the_trouble_its_start_and_the_last_error() {
     let (app, endpoint) = (crate::domain::id::AppId::from_i64(1), crate::domain::id::EndpointId::from_i64(2));
     let about =
         HealthContext { app, endpoint, contract: &bastionary, at: START, last_error: Some("HTTP 503") };
-    let off_at = START.plus(HOUR * 24);
-    let warning = HealthEvent::Warning { since: START, disables_at: off_at }.notice(&about);
+    let disables_at = START.plus(HOUR * 24);
+    let warning = HealthEvent::Warning { since: START, disables_at }.notice(&about);
     assert_eq!((warning.kind, warning.channel), (NoticeKind::EndpointWarning, NoticeChannel::Email));
     assert!(warning.details.text.contains("since 2027-01-15T08:00:00Z"), "{}", warning.details.text);
     assert!(warning.details.text.contains("at 2027-01-16T08:00:00Z"), "{}", warning.details.text);
-    assert_eq!((warning.details.since, warning.details.disables_at), (Some(START), Some(off_at)));
+    assert_eq!((warning.details.since, warning.details.disables_at), (Some(START), Some(disables_at)));
     assert_eq!(warning.details.last_error.as_deref(), Some("HTTP 503"));
     let recovered = HealthEvent::Recovered { since: START, by: NoticeChannel::Email }.notice(&about);
     assert_eq!((recovered.kind, recovered.details.last_error), (NoticeKind::EndpointRecovered, None));
@@ -225,12 +245,12 @@ proptest! {
                 continue;
             }
             let ends_event = what == 1;
-            let news = health.failed(&failure(hours, ends_event), &contract);
+            let events = health.failed(&failure(hours, ends_event), &contract);
             failures += 1;
             ended += u32::from(ends_event);
             let first = *first.get_or_insert(hours);
-            for news in news {
-                match news {
+            for events in events {
+                match events {
                     HealthEvent::Warning { .. } => {
                         prop_assert!(failures >= FAILURES_BEFORE_WARNING_MIN && hours - first >= 10 && warned_at.is_none());
                         warned_at = Some(hours);
@@ -257,15 +277,15 @@ proptest! {
     ) {
         let contract = if own { everything() } else { fixtures::standard() };
         let windows = HealthWindows {
-            last_hour: sums(lately.max(dead_lately), dead_lately),
-            degraded: sums(ended.max(dead), dead),
+            last_hour: counters(lately.max(dead_lately), dead_lately),
+            degraded: counters(ended.max(dead), dead),
         };
         let mut health = Health::default();
         health.evaluate(&windows, &contract, START);
-        let settled = health.state();
+        let state_before = health.state();
         for _ in 0..3 {
             health.evaluate(&windows, &contract, START);
-            prop_assert_eq!(health.state(), settled);
+            prop_assert_eq!(health.state(), state_before);
         }
         let mut other = Health { degraded_since: Some(START), ..Health::default() };
         other.evaluate(&windows, &contract, START);

@@ -129,8 +129,8 @@ impl<'a> InspectionEvaluator<'a> {
     /// Builds the report, with a check of response times if the correct delivery was checked.
     pub fn into_report(mut self) -> InspectionReport {
         if self.checks.iter().any(|check| check.name == CheckName::CorrectDelivery) {
-            let place = self.checks.iter().position(|check| check.name == CheckName::HealthAddress);
-            self.checks.insert(place.unwrap_or(self.checks.len()), self.answer_time());
+            let index = self.checks.iter().position(|check| check.name == CheckName::HealthAddress);
+            self.checks.insert(index.unwrap_or(self.checks.len()), self.answer_time());
         }
         InspectionReport { contract: self.contract.name.clone(), checks: self.checks }
     }

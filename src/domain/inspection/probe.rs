@@ -13,7 +13,7 @@ use crate::domain::{
     id::{AttemptId, DeliveryId, EventId, InspectionId},
     request_headers::{self, Header, RequestParts},
     secret::{self, Secret},
-    signer::{Signer, SigningError},
+    signing_keys::{SigningError, SigningKeys},
     time::Timestamp,
 };
 use bytes::Bytes;
@@ -93,9 +93,9 @@ pub struct InspectionSubject<'a> {
     app: &'a App,
     endpoint: &'a Endpoint,
     /// Signs as the endpoint's secrets do now, also for times before they were made.
-    signer: Signer,
+    signing_keys: SigningKeys,
     /// Signs with a random secret that the receiver does not have.
-    unknown_signer: Signer,
+    unknown_signer: SigningKeys,
     started_at: Timestamp,
 }
 
@@ -131,8 +131,8 @@ impl<'a> InspectionSubject<'a> {
             inspection,
             app,
             endpoint,
-            signer: Signer::prepare_usable(contract, &lasting)?,
-            unknown_signer: Signer::prepare(contract, &[unknown])?,
+            signing_keys: SigningKeys::prepare_usable(contract, &lasting)?,
+            unknown_signer: SigningKeys::prepare(contract, &[unknown])?,
             started_at: now,
         })
     }
@@ -140,8 +140,8 @@ impl<'a> InspectionSubject<'a> {
     /// Builds the probe as it is sent at `now`.
     pub fn request(&self, probe: InspectionProbe, now: Timestamp) -> Result<ProbeRequest, ProbeError> {
         let contract = &*self.endpoint.contract;
-        let place = InspectionProbe::ALL.iter().position(|known| *known == probe.event()).unwrap_or_default();
-        let first = self.inspection.as_i64() + 1 + 2 * place as i64;
+        let index = InspectionProbe::ALL.iter().position(|known| *known == probe.event()).unwrap_or_default();
+        let first = self.inspection.as_i64() + 1 + 2 * index as i64;
         let (own_id, root) = (EventId::from_i64(first), DeliveryId::from_i64(first + 1));
         let public_id = own_id.with_prefix(self.app.id_prefix());
         let earlier =
@@ -168,9 +168,12 @@ impl<'a> InspectionSubject<'a> {
             now: if is_old { earlier(now) } else { now },
             body: &signed,
         };
-        let signer =
-            if probe == InspectionProbe::UnknownSignature { &self.unknown_signer } else { &self.signer };
-        let mut headers = request_headers::render_headers(contract, signer, &request)?;
+        let signing_keys = if probe == InspectionProbe::UnknownSignature {
+            &self.unknown_signer
+        } else {
+            &self.signing_keys
+        };
+        let mut headers = request_headers::render_headers(contract, signing_keys, &request)?;
         headers.push(inspection_header(self.inspection));
         let body = if probe == InspectionProbe::Tampered {
             let changed = self.data(probe, 900);

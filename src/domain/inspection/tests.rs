@@ -14,7 +14,7 @@ use crate::domain::{
     outcome::{Outcome, OutcomeClass, Timings},
     request_headers::Header,
     secret::{self, Secret},
-    signer::Signer,
+    signing_keys::SigningKeys,
     subscription::Patterns,
     target_url::TargetUrl,
     time::Timestamp,
@@ -57,7 +57,7 @@ fn endpoint(contract: Contract, secret: Option<String>) -> Endpoint {
         health_url: None,
         patterns: Patterns::parse(&["*".to_owned()]).unwrap(),
         contract_hash: contract.hash(),
-        signer: Signer::prepare(&contract, &secrets).ok().map(Arc::new),
+        signing_keys: SigningKeys::prepare(&contract, &secrets).ok().map(Arc::new),
         contract,
         secrets,
         headers: Arc::new([]),
@@ -213,10 +213,10 @@ fn an_endpoint_without_a_usable_secret_cannot_be_probed_and_says_so() {
     let Err(error) = InspectionSubject::new(ID, &app, &endpoint, NOW, [9; 32]) else {
         panic!("signed with nothing")
     };
-    let mut judge = InspectionEvaluator::new(&endpoint.contract);
-    judge.record_unsendable(InspectionProbe::Correct, &error);
-    assert!(!judge.should_continue());
-    let report = judge.into_report();
+    let mut evaluate = InspectionEvaluator::new(&endpoint.contract);
+    evaluate.record_unsendable(InspectionProbe::Correct, &error);
+    assert!(!evaluate.should_continue());
+    let report = evaluate.into_report();
     assert_eq!(report.checks[0].finding, InspectionFinding::Failed);
     assert!(report.checks[0].came_back.contains("no secret that is valid now"), "{report:?}");
 }
@@ -228,9 +228,9 @@ fn answer(status: u16) -> Outcome {
 
 fn finding(probe: InspectionProbe, outcome: Outcome) -> InspectionFinding {
     let contract = fixtures::standard();
-    let mut judge = InspectionEvaluator::new(&contract);
-    judge.record_response(probe, outcome);
-    judge.into_report().checks[0].finding
+    let mut evaluate = InspectionEvaluator::new(&contract);
+    evaluate.record_response(probe, outcome);
+    evaluate.into_report().checks[0].finding
 }
 
 #[test]
@@ -288,17 +288,17 @@ fn correct_requests_must_be_accepted_as_the_contract_means_it() {
 #[test]
 fn a_refused_correct_delivery_leaves_the_other_probes_unknown() {
     let contract = fixtures::zerofee();
-    let mut judge = InspectionEvaluator::new(&contract);
-    judge.record_response(
+    let mut evaluate = InspectionEvaluator::new(&contract);
+    evaluate.record_response(
         InspectionProbe::Correct,
         Outcome { response_body: "no\r\nsuch <key>".into(), ..answer(401) },
     );
-    assert!(!judge.should_continue());
+    assert!(!evaluate.should_continue());
     for probe in &InspectionProbe::ALL[1..] {
-        judge.record_not_sent(*probe);
+        evaluate.record_not_sent(*probe);
     }
-    judge.record_health(None);
-    let report = judge.into_report();
+    evaluate.record_health(None);
+    let report = evaluate.into_report();
     let findings: Vec<InspectionFinding> = report.checks.iter().map(|check| check.finding).collect();
     let mut expected = vec![InspectionFinding::Unknown; 8];
     (expected[0], expected[7]) = (InspectionFinding::Failed, InspectionFinding::DoesNotApply);
@@ -311,9 +311,9 @@ fn a_refused_correct_delivery_leaves_the_other_probes_unknown() {
 #[test]
 fn a_probe_that_does_not_apply_advises_to_remember_ids() {
     for (contract, warns) in [(fixtures::orientedos(), false), (fixtures::simpaisa(), true)] {
-        let mut judge = InspectionEvaluator::new(&contract);
-        judge.record_not_sent(InspectionProbe::OldTimestamp);
-        let check = judge.into_report().checks.remove(0);
+        let mut evaluate = InspectionEvaluator::new(&contract);
+        evaluate.record_not_sent(InspectionProbe::OldTimestamp);
+        let check = evaluate.into_report().checks.remove(0);
         assert_eq!(check.finding, InspectionFinding::DoesNotApply);
         let advice = check.advice.unwrap();
         assert!(advice.contains("{body}") && advice.contains("remember every id"), "{advice}");
@@ -324,17 +324,17 @@ fn a_probe_that_does_not_apply_advises_to_remember_ids() {
 #[test]
 fn the_slowest_accepted_response_is_compared_with_the_advised_limit_and_the_timeout() {
     let time = |contract: &Contract, seconds: &[f64]| {
-        let mut judge = InspectionEvaluator::new(contract);
+        let mut evaluate = InspectionEvaluator::new(contract);
         for (probe, seconds) in [InspectionProbe::Correct, InspectionProbe::Repeated].into_iter().zip(seconds)
         {
             let timings = Timings { total_us: (seconds * 1e6) as u32, ..Timings::default() };
-            judge.record_response(probe, Outcome { timings, ..answer(200) });
+            evaluate.record_response(probe, Outcome { timings, ..answer(200) });
         }
-        judge.record_response(
+        evaluate.record_response(
             InspectionProbe::Tampered,
             Outcome { timings: Timings { total_us: 60_000_000, ..Timings::default() }, ..answer(401) },
         );
-        let report = judge.into_report();
+        let report = evaluate.into_report();
         report.checks.into_iter().find(|check| check.name == CheckName::AnswerTime).unwrap()
     };
     assert_eq!(time(&fixtures::standard(), &[0.1, 5.0]).finding, InspectionFinding::Passed);
@@ -350,9 +350,9 @@ fn the_slowest_accepted_response_is_compared_with_the_advised_limit_and_the_time
 fn a_health_address_must_answer_2xx() {
     let contract = fixtures::standard();
     let health = |outcome: Option<Outcome>| {
-        let mut judge = InspectionEvaluator::new(&contract);
-        judge.record_health(outcome.as_ref());
-        let mut report = judge.into_report();
+        let mut evaluate = InspectionEvaluator::new(&contract);
+        evaluate.record_health(outcome.as_ref());
+        let mut report = evaluate.into_report();
         assert_eq!(report.checks.len(), 1, "a ping has no other check");
         report.checks.remove(0)
     };
@@ -371,9 +371,9 @@ fn every_check_that_does_not_pass_has_advice() {
     for contract in fixtures::all() {
         for probe in InspectionProbe::ALL {
             for status in 100..600 {
-                let mut judge = InspectionEvaluator::new(&contract);
-                judge.record_response(probe, answer(status));
-                let check = judge.into_report().checks.remove(0);
+                let mut evaluate = InspectionEvaluator::new(&contract);
+                evaluate.record_response(probe, answer(status));
+                let check = evaluate.into_report().checks.remove(0);
                 assert!(
                     check.finding == InspectionFinding::Passed || check.advice.is_some(),
                     "{probe:?} {status}"
@@ -387,10 +387,10 @@ fn every_check_that_does_not_pass_has_advice() {
 #[test]
 fn a_report_reads_back_from_its_json() {
     let contract = fixtures::standard();
-    let mut judge = InspectionEvaluator::new(&contract);
-    judge.record_response(InspectionProbe::Correct, answer(200));
-    judge.record_health(None);
-    let report = judge.into_report();
+    let mut evaluate = InspectionEvaluator::new(&contract);
+    evaluate.record_response(InspectionProbe::Correct, answer(200));
+    evaluate.record_health(None);
+    let report = evaluate.into_report();
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<InspectionReport>(&text).unwrap(), report);
     assert!(text.contains("\"correct_delivery\"") && text.contains("\"does_not_apply\""), "{text}");

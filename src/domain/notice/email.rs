@@ -27,7 +27,7 @@ pub struct Email {
 /// The renderer of mails about one app.
 pub struct EmailRenderer<'a> {
     pub app: &'a App,
-    pub directory: &'a ConfigCache,
+    pub config_cache: &'a ConfigCache,
     /// The dashboard's URL, without a slash at the end.
     pub public_url: Option<&'a str>,
 }
@@ -42,8 +42,8 @@ impl EmailRenderer<'_> {
             count => format!("{count} notices, the first: {}", self.headline(first)),
         };
         let mut body = String::new();
-        for (place, notice) in notices.iter().enumerate().take(NOTICES_IN_FULL_MAX) {
-            if place > 0 {
+        for (index, notice) in notices.iter().enumerate().take(NOTICES_IN_FULL_MAX) {
+            if index > 0 {
                 body.push_str("\n----\n\n");
             }
             self.write_notice(notice, &mut body);
@@ -170,11 +170,11 @@ impl EmailRenderer<'_> {
     }
 
     fn uid(&self, id: EndpointId) -> String {
-        self.directory.endpoint(id).map_or_else(|| id.to_string(), |known| known.record.uid.clone())
+        self.config_cache.endpoint(id).map_or_else(|| id.to_string(), |known| known.record.uid.clone())
     }
 
     fn endpoint(&self, id: EndpointId) -> String {
-        match self.directory.endpoint(id) {
+        match self.config_cache.endpoint(id) {
             Some(known) => {
                 format!("{}, {}", known.record.uid, one_line(&known.record.settings.url, LINE_CHARS_MAX))
             }

@@ -24,11 +24,11 @@ fn app(name: &str) -> App {
     App { id: APP, uid: "bakery".into(), settings, created_at: NOW, updated_at: NOW }
 }
 
-fn directory(app: &App, url: &str) -> ConfigCache {
-    let directory = ConfigCache::default();
-    directory.put_app(app.clone(), AppRules::MISSING_CONTRACT);
+fn config_cache(app: &App, url: &str) -> ConfigCache {
+    let config_cache = ConfigCache::default();
+    config_cache.put_app(app.clone(), AppRules::MISSING_CONTRACT);
     let contract = Arc::new(fixtures::standard());
-    directory.put_endpoint(Arc::new(Endpoint {
+    config_cache.put_endpoint(Arc::new(Endpoint {
         record: EndpointRecord {
             id: ENDPOINT,
             app: APP,
@@ -48,12 +48,12 @@ fn directory(app: &App, url: &str) -> ConfigCache {
         contract_hash: contract.hash(),
         contract,
         secrets: Vec::new(),
-        signer: None,
+        signing_keys: None,
         headers: Arc::new([]),
         tls: None,
         https_only: true,
     }));
-    directory
+    config_cache
 }
 
 fn notice(kind: NoticeKind, text: &str) -> Notice {
@@ -76,9 +76,9 @@ fn notice(kind: NoticeKind, text: &str) -> Notice {
 }
 
 fn written(app: &App, notices: &[Notice], public_url: Option<&str>) -> Email {
-    let directory = directory(app, "https://hooks.bakery.example/in");
-    let desk = EmailRenderer { app, directory: &directory, public_url };
-    desk.render(notices, "ops@bakery.example".into(), NOW).unwrap()
+    let config_cache = config_cache(app, "https://hooks.bakery.example/in");
+    let renderer = EmailRenderer { app, config_cache: &config_cache, public_url };
+    renderer.render(notices, "ops@bakery.example".into(), NOW).unwrap()
 }
 
 fn event(event_type: &str) -> Event {
@@ -125,7 +125,7 @@ fn the_five_contracts_notify_of_dead_letters_as_documented() {
     for silent in [fixtures::zerofee(), fixtures::orientedos(), fixtures::sendnomi()] {
         assert_eq!(dead(&silent, "a.b"), None, "{}", silent.name);
     }
-    assert_eq!(fixtures::zerofee().notices.switched_off, NoticeChannel::Email);
+    assert_eq!(fixtures::zerofee().notices.disabled, NoticeChannel::Email);
     let standard = dead(&fixtures::standard(), "a.b").unwrap();
     assert_eq!(
         (standard.channel, standard.digest_window),
@@ -141,16 +141,16 @@ fn a_dead_letter_notice_names_the_reason_and_internal_events_have_none() {
         (EndReason::SerialisationFailed, "its body could not be put together"),
         (EndReason::SigningFailed, "it could not be signed"),
     ] {
-        let told = dead_letter(&contract, &died(reason), &event("a.b"), None).unwrap();
-        assert!(told.details.text.contains(words), "{}", told.details.text);
-        assert_eq!(told.details.reason.as_deref(), Some(reason.name()));
+        let notice = dead_letter(&contract, &died(reason), &event("a.b"), None).unwrap();
+        assert!(notice.details.text.contains(words), "{}", notice.details.text);
+        assert_eq!(notice.details.reason.as_deref(), Some(reason.name()));
     }
     for own in ["webhook.test", "posthaste.delivery.dead"] {
         assert_eq!(dead(&contract, own), None, "{own}");
     }
     let long = "e".repeat(5000);
-    let told = dead_letter(&contract, &died(EndReason::Exhausted), &event("a.b"), Some(&long)).unwrap();
-    assert_eq!(told.details.last_error.unwrap().chars().count(), 500);
+    let notice = dead_letter(&contract, &died(EndReason::Exhausted), &event("a.b"), Some(&long)).unwrap();
+    assert_eq!(notice.details.last_error.unwrap().chars().count(), 500);
 }
 
 #[test]
@@ -160,8 +160,8 @@ fn a_mail_has_the_trouble_its_start_the_last_error_advice_and_a_link() {
     off.details.last_error = Some("HTTP 503".into());
     off.details.reason = Some("auto_disabled_failures".into());
     let app = app("Corner Bakery");
-    let letter = written(&app, &[off.clone()], Some("https://ph.example"));
-    assert_eq!(letter.subject, "[Posthaste] Corner Bakery: endpoint shop was switched off");
+    let email = written(&app, &[off.clone()], Some("https://ph.example"));
+    assert_eq!(email.subject, "[Posthaste] Corner Bakery: endpoint shop was switched off");
     for words in [
         "Endpoint shop was switched off.\n",
         "App:         Corner Bakery (bakery)\n",
@@ -173,16 +173,16 @@ fn a_mail_has_the_trouble_its_start_the_last_error_advice_and_a_link() {
         "\nhttps://ph.example/apps/bakery/endpoints/shop\n",
         "https://ph.example/apps/bakery/notices",
     ] {
-        assert!(letter.body.contains(words), "{words:?} in\n{}", letter.body);
+        assert!(email.body.contains(words), "{words:?} in\n{}", email.body);
     }
     let bare = written(&app, &[off], None);
     assert!(bare.body.contains("\nGET /v1/apps/bakery/endpoints/shop\n"), "{}", bare.body);
     let mut dead = notice(NoticeKind::DeliveryDead, "It is dead.");
     dead.delivery = Some(DeliveryId::from_i64(51));
     dead.event = Some(EventRef::of(&event("order.paid")));
-    let letter = written(&app, &[dead], Some("https://ph.example"));
-    assert!(letter.body.contains("https://ph.example/apps/bakery/deliveries/dlv_"), "{}", letter.body);
-    assert!(letter.body.contains("(order.paid)"), "{}", letter.body);
+    let email = written(&app, &[dead], Some("https://ph.example"));
+    assert!(email.body.contains("https://ph.example/apps/bakery/deliveries/dlv_"), "{}", email.body);
+    assert!(email.body.contains("(order.paid)"), "{}", email.body);
 }
 
 #[test]
@@ -194,12 +194,12 @@ fn many_notices_are_one_mail_of_bounded_size_and_a_repeat_has_the_same_id() {
         })
         .collect();
     let app = app("A");
-    let letter = written(&app, &storm, None);
-    assert_eq!(letter.subject, "[Posthaste] A: 1000 notices, the first: endpoint shop was switched off");
-    assert!(letter.body.len() < 30_000, "{}", letter.body.len());
-    assert!(letter.body.contains("- and 890 more"), "{}", letter.body);
-    assert_eq!(written(&app, &storm, None), letter);
-    assert_ne!(written(&app, &storm[1..], None).id, letter.id);
+    let email = written(&app, &storm, None);
+    assert_eq!(email.subject, "[Posthaste] A: 1000 notices, the first: endpoint shop was switched off");
+    assert!(email.body.len() < 30_000, "{}", email.body.len());
+    assert!(email.body.contains("- and 890 more"), "{}", email.body);
+    assert_eq!(written(&app, &storm, None), email);
+    assert_ne!(written(&app, &storm[1..], None).id, email.id);
 }
 
 #[test]
@@ -221,22 +221,22 @@ fn a_digest_counts_by_endpoint_and_never_grows_beyond_its_limit() {
     let counted: u32 = digest.endpoints().iter().map(|of| of.count).sum();
     assert_eq!((digest.endpoints().len(), counted + digest.other_endpoints), (20, 4999));
     let many = Notice { digest: Some(digest), count: 4999, ..notice(NoticeKind::DeliveryDead, "Many.") };
-    let letter = written(&app("A"), &[many], None);
-    assert_eq!(letter.subject, "[Posthaste] A: 4999 deliveries are dead");
+    let email = written(&app("A"), &[many], None);
+    assert_eq!(email.subject, "[Posthaste] A: 4999 deliveries are dead");
     for words in ["- shop, https://hooks.bakery.example/in: ", "- at other endpoints: ", "First: ", "Last:  "]
     {
-        assert!(letter.body.contains(words), "{words:?} in\n{}", letter.body);
+        assert!(email.body.contains(words), "{words:?} in\n{}", email.body);
     }
 }
 
 #[test]
 fn webhook_data_of_a_notice_names_all_its_objects() {
     let app = app("A");
-    let directory = directory(&app, "https://hooks.bakery.example/in");
-    let mut told = notice(NoticeKind::DeliveryDead, "It is dead.");
-    told.delivery = Some(DeliveryId::from_i64(51));
-    told.event = Some(EventRef::of(&event("order.paid")));
-    let data = webhook_data(&told, &app, &directory);
+    let config_cache = config_cache(&app, "https://hooks.bakery.example/in");
+    let mut notice = notice(NoticeKind::DeliveryDead, "It is dead.");
+    notice.delivery = Some(DeliveryId::from_i64(51));
+    notice.event = Some(EventRef::of(&event("order.paid")));
+    let data = webhook_data(&notice, &app, &config_cache);
     for (field, value) in [
         ("notice_id", NoticeId::from_i64(17).to_string()),
         ("app_id", "bakery".into()),
@@ -250,8 +250,11 @@ fn webhook_data_of_a_notice_names_all_its_objects() {
     ] {
         assert_eq!(data[field], value, "{field}");
     }
-    told.endpoint = Some(EndpointId::from_i64(99));
-    assert_eq!(webhook_data(&told, &app, &directory)["endpoint_id"], EndpointId::from_i64(99).to_string());
+    notice.endpoint = Some(EndpointId::from_i64(99));
+    assert_eq!(
+        webhook_data(&notice, &app, &config_cache)["endpoint_id"],
+        EndpointId::from_i64(99).to_string()
+    );
 }
 
 #[test]
@@ -271,18 +274,18 @@ proptest! {
         name in any::<String>(), url in any::<String>(), text in any::<String>(), error in any::<String>(),
     ) {
         let app = app(&name);
-        let directory = directory(&app, &url);
-        let mut told = notice(NoticeKind::EndpointDegraded, &text);
-        told.details.last_error = Some(error);
-        let desk = EmailRenderer { app: &app, directory: &directory, public_url: None };
-        let letter = desk.render(&[told], "a@b.c".into(), NOW).unwrap();
-        prop_assert!(!letter.subject.contains(char::is_control), "{:?}", letter.subject);
-        prop_assert!(letter.subject.chars().count() < 200);
+        let config_cache = config_cache(&app, &url);
+        let mut degraded = notice(NoticeKind::EndpointDegraded, &text);
+        degraded.details.last_error = Some(error);
+        let renderer = EmailRenderer { app: &app, config_cache: &config_cache, public_url: None };
+        let email = renderer.render(&[degraded], "a@b.c".into(), NOW).unwrap();
+        prop_assert!(!email.subject.contains(char::is_control), "{:?}", email.subject);
+        prop_assert!(email.subject.chars().count() < 200);
         let plain = written(&self::app("A"), &[Notice {
             details: NoticeDetails { text: "t".into(), last_error: Some("e".into()), ..NoticeDetails::default() },
             ..notice(NoticeKind::EndpointDegraded, "")
         }], None);
-        prop_assert_eq!(letter.body.lines().count(), plain.body.lines().count());
-        prop_assert!(letter.body.chars().all(|c| c == '\n' || !c.is_control()));
+        prop_assert_eq!(email.body.lines().count(), plain.body.lines().count());
+        prop_assert!(email.body.chars().all(|c| c == '\n' || !c.is_control()));
     }
 }

@@ -18,75 +18,84 @@ fn after(seconds: u64) -> Timestamp {
 const APP: AppId = AppId::from_i64(1);
 
 /// Records a request to each of these hosts; returns how many of them count.
-fn all(blame: &OutageDetector, hosts: std::ops::Range<usize>, class: OutcomeClass, at: Timestamp) -> usize {
-    hosts.filter(|number| record(blame, APP, *number, class, at)).count()
-}
-
-/// Records a request to each of these hosts, each of another app; returns how many of them count.
-fn one_of_each_app(
-    blame: &OutageDetector,
+fn all(
+    detector: &OutageDetector,
     hosts: std::ops::Range<usize>,
     class: OutcomeClass,
     at: Timestamp,
 ) -> usize {
-    hosts.filter(|number| record(blame, AppId::from_i64(100 + *number as i64), *number, class, at)).count()
+    hosts.filter(|number| record(detector, APP, *number, class, at)).count()
 }
 
-fn record(blame: &OutageDetector, app: AppId, number: usize, class: OutcomeClass, at: Timestamp) -> bool {
-    blame.record(app, &host(number), &Outcome::failed(class, ""), at)
+/// Records a request to each of these hosts, each of another app; returns how many of them count.
+fn one_of_each_app(
+    detector: &OutageDetector,
+    hosts: std::ops::Range<usize>,
+    class: OutcomeClass,
+    at: Timestamp,
+) -> usize {
+    hosts.filter(|number| record(detector, AppId::from_i64(100 + *number as i64), *number, class, at)).count()
+}
+
+fn record(detector: &OutageDetector, app: AppId, number: usize, class: OutcomeClass, at: Timestamp) -> bool {
+    detector.record(app, &host(number), &Outcome::failed(class, ""), at)
 }
 
 fn started() -> OutageDetector {
-    let blame = OutageDetector::default();
-    blame.start(Duration::ZERO, GAP, START);
-    blame
+    let detector = OutageDetector::default();
+    detector.start(Duration::ZERO, GAP, START);
+    detector
 }
 
 #[test]
 fn a_local_outage_begins_when_most_hosts_fall_silent_and_ends_with_an_answer() {
-    let blame = started();
-    assert_eq!(all(&blame, 0..9, OutcomeClass::Http, START), 9);
-    assert_eq!(all(&blame, 0..9, OutcomeClass::Timeout, after(10)), 4, "the fifth of nine starts the outage");
-    assert!(blame.is_local_outage());
+    let detector = started();
+    assert_eq!(all(&detector, 0..9, OutcomeClass::Http, START), 9);
+    assert_eq!(
+        all(&detector, 0..9, OutcomeClass::Timeout, after(10)),
+        4,
+        "the fifth of nine starts the outage"
+    );
+    assert!(detector.is_local_outage());
     // Days later, with a request now and then: still a local outage.
     for day in 1..4 {
-        assert_eq!(all(&blame, 0..2, OutcomeClass::Connect, after(day * 86_400)), 0, "day {day}");
+        assert_eq!(all(&detector, 0..2, OutcomeClass::Connect, after(day * 86_400)), 0, "day {day}");
         assert_eq!(
-            all(&blame, 9..10, OutcomeClass::Dns, after(day * 86_400)),
+            all(&detector, 9..10, OutcomeClass::Dns, after(day * 86_400)),
             0,
             "a new host does not count either"
         );
     }
     assert_eq!(
-        all(&blame, 0..1, OutcomeClass::Http, after(4 * 86_400)),
+        all(&detector, 0..1, OutcomeClass::Http, after(4 * 86_400)),
         1,
         "an error status is an answer too"
     );
-    assert!(!blame.is_local_outage());
-    assert_eq!(all(&blame, 5..6, OutcomeClass::Connect, after(4 * 86_400)), 1);
+    assert!(!detector.is_local_outage());
+    assert_eq!(all(&detector, 5..6, OutcomeClass::Connect, after(4 * 86_400)), 1);
 }
 
 #[test]
 fn with_few_requests_a_long_silence_of_all_hosts_is_a_local_outage() {
-    let blame = started();
-    all(&blame, 0..9, OutcomeClass::Http, START);
+    let detector = started();
+    all(&detector, 0..9, OutcomeClass::Http, START);
     for minute in 1..=8 {
         assert_eq!(
-            all(&blame, minute - 1..minute, OutcomeClass::Timeout, after(minute as u64 * 120)),
+            all(&detector, minute - 1..minute, OutcomeClass::Timeout, after(minute as u64 * 120)),
             usize::from(minute < 5)
         );
     }
-    assert!(blame.is_local_outage());
-    assert_eq!(all(&blame, 8..9, OutcomeClass::Ok, after(1200)), 1);
-    assert_eq!(all(&blame, 7..8, OutcomeClass::Ok, after(1201)), 1);
-    assert!(!blame.is_local_outage());
+    assert!(detector.is_local_outage());
+    assert_eq!(all(&detector, 8..9, OutcomeClass::Ok, after(1200)), 1);
+    assert_eq!(all(&detector, 7..8, OutcomeClass::Ok, after(1201)), 1);
+    assert!(!detector.is_local_outage());
 }
 
 #[test]
 fn a_few_silent_hosts_of_many_are_no_local_outage() {
-    let blame = started();
-    all(&blame, 0..10, OutcomeClass::Http, START);
-    assert_eq!(all(&blame, 0..5, OutcomeClass::Timeout, after(1)), 5, "half is not most");
+    let detector = started();
+    all(&detector, 0..10, OutcomeClass::Http, START);
+    assert_eq!(all(&detector, 0..5, OutcomeClass::Timeout, after(1)), 5, "half is not most");
     let few = started();
     all(&few, 0..4, OutcomeClass::Http, START);
     assert_eq!(all(&few, 0..4, OutcomeClass::Timeout, after(1)), 4, "four hosts prove nothing");
@@ -102,13 +111,13 @@ fn a_few_silent_hosts_of_many_are_no_local_outage() {
 
 #[test]
 fn hosts_that_stay_silent_while_others_answer_count_as_failing_after_hours() {
-    let blame = started();
-    all(&blame, 0..9, OutcomeClass::Http, START);
-    all(&blame, 0..6, OutcomeClass::Connect, after(5));
-    assert_eq!(all(&blame, 6..9, OutcomeClass::Ok, after(3600)), 3);
-    assert_eq!(all(&blame, 0..6, OutcomeClass::Connect, after(3601)), 0);
-    all(&blame, 6..9, OutcomeClass::Ok, after(7 * 3600));
-    assert_eq!(all(&blame, 0..6, OutcomeClass::Connect, after(7 * 3600 + 1)), 6);
+    let detector = started();
+    all(&detector, 0..9, OutcomeClass::Http, START);
+    all(&detector, 0..6, OutcomeClass::Connect, after(5));
+    assert_eq!(all(&detector, 6..9, OutcomeClass::Ok, after(3600)), 3);
+    assert_eq!(all(&detector, 0..6, OutcomeClass::Connect, after(3601)), 0);
+    all(&detector, 6..9, OutcomeClass::Ok, after(7 * 3600));
+    assert_eq!(all(&detector, 0..6, OutcomeClass::Connect, after(7 * 3600 + 1)), 6);
 }
 
 #[test]
@@ -161,83 +170,83 @@ fn one_app_proves_an_outage_only_if_no_other_sends_or_its_hosts_have_many_names(
 
 #[test]
 fn hosts_shared_by_several_apps_belong_to_no_app() {
-    let blame = started();
+    let detector = started();
     for app in [1, 2] {
         for number in 0..8 {
-            record(&blame, AppId::from_i64(app), number, OutcomeClass::Http, START);
+            record(&detector, AppId::from_i64(app), number, OutcomeClass::Http, START);
         }
     }
-    all(&blame, 8..9, OutcomeClass::Http, START);
-    one_of_each_app(&blame, 9..10, OutcomeClass::Http, START);
-    assert_eq!(all(&blame, 0..8, OutcomeClass::Timeout, after(5)), 8, "one of three");
-    assert!(!record(&blame, APP, 8, OutcomeClass::Timeout, after(6)), "two of three");
+    all(&detector, 8..9, OutcomeClass::Http, START);
+    one_of_each_app(&detector, 9..10, OutcomeClass::Http, START);
+    assert_eq!(all(&detector, 0..8, OutcomeClass::Timeout, after(5)), 8, "one of three");
+    assert!(!record(&detector, APP, 8, OutcomeClass::Timeout, after(6)), "two of three");
 }
 
 #[test]
 fn restored_hosts_count_as_having_answered() {
-    let blame = started();
-    (0..5).for_each(|number| blame.restore_answered_host(APP, &host(number), START));
-    assert_eq!(all(&blame, 0..5, OutcomeClass::Dns, after(20)), 2);
+    let detector = started();
+    (0..5).for_each(|number| detector.restore_answered_host(APP, &host(number), START));
+    assert_eq!(all(&detector, 0..5, OutcomeClass::Dns, after(20)), 2);
 }
 
 #[test]
 fn local_failures_and_stale_connections_never_count() {
-    let blame = started();
+    let detector = started();
     for class in [OutcomeClass::Local, OutcomeClass::StaleConnection, OutcomeClass::Unknown] {
-        assert_eq!(all(&blame, 0..3, class, START), 0, "{class:?}");
+        assert_eq!(all(&detector, 0..3, class, START), 0, "{class:?}");
     }
-    assert_eq!(all(&blame, 0..3, OutcomeClass::AddressRefused, START), 3);
+    assert_eq!(all(&detector, 0..3, OutcomeClass::AddressRefused, START), 3);
 }
 
 #[test]
 fn the_adjusted_clock_stands_still_during_local_outages() {
-    let blame = OutageDetector::default();
-    assert_eq!(blame.adjusted_time(after(100)), Duration::ZERO, "no process runs");
-    blame.start(Duration::from_secs(7), GAP, START);
-    assert_eq!(blame.adjusted_time(after(10)), Duration::from_secs(17));
-    all(&blame, 0..2, OutcomeClass::Connect, after(15));
-    all(&blame, 0..1, OutcomeClass::Local, after(15));
-    assert!(!blame.is_local_outage(), "one host may be unreachable from this machine only");
-    all(&blame, 0..2, OutcomeClass::Local, after(20));
-    assert_eq!(blame.adjusted_time(after(100)), Duration::from_secs(27), "nothing can be dialled");
-    all(&blame, 0..1, OutcomeClass::Connect, after(100));
-    assert_eq!(blame.adjusted_time(after(101)), Duration::from_secs(28));
-    all(&blame, 0..9, OutcomeClass::Http, after(101));
-    all(&blame, 0..9, OutcomeClass::Timeout, after(101));
-    assert_eq!(blame.adjusted_time(after(4000)), Duration::from_secs(28));
-    all(&blame, 0..9, OutcomeClass::Http, after(4000));
+    let detector = OutageDetector::default();
+    assert_eq!(detector.adjusted_time(after(100)), Duration::ZERO, "no process runs");
+    detector.start(Duration::from_secs(7), GAP, START);
+    assert_eq!(detector.adjusted_time(after(10)), Duration::from_secs(17));
+    all(&detector, 0..2, OutcomeClass::Connect, after(15));
+    all(&detector, 0..1, OutcomeClass::Local, after(15));
+    assert!(!detector.is_local_outage(), "one host may be unreachable from this machine only");
+    all(&detector, 0..2, OutcomeClass::Local, after(20));
+    assert_eq!(detector.adjusted_time(after(100)), Duration::from_secs(27), "nothing can be dialled");
+    all(&detector, 0..1, OutcomeClass::Connect, after(100));
+    assert_eq!(detector.adjusted_time(after(101)), Duration::from_secs(28));
+    all(&detector, 0..9, OutcomeClass::Http, after(101));
+    all(&detector, 0..9, OutcomeClass::Timeout, after(101));
+    assert_eq!(detector.adjusted_time(after(4000)), Duration::from_secs(28));
+    all(&detector, 0..9, OutcomeClass::Http, after(4000));
     let leap = after(4000).plus(GAP * 20);
-    assert_eq!(blame.adjusted_time(leap), Duration::from_secs(28) + GAP, "the machine slept");
-    assert_eq!(blame.adjusted_time(after(4001)), Duration::from_secs(28) + GAP, "the clock was set back");
+    assert_eq!(detector.adjusted_time(leap), Duration::from_secs(28) + GAP, "the machine slept");
+    assert_eq!(detector.adjusted_time(after(4001)), Duration::from_secs(28) + GAP, "the clock was set back");
 }
 
 #[test]
 fn nodes_share_the_furthest_adjusted_clock_and_reports_of_outages() {
-    let heard = |seconds, is_ours| OutageReport {
+    let report = |seconds, is_local_outage| OutageReport {
         adjusted_time: Duration::from_secs(seconds),
-        is_local_outage: is_ours,
+        is_local_outage,
     };
     let quiet = started();
-    quiet.apply_report(heard(500, false), after(10));
-    assert_eq!(quiet.report(after(20)), heard(510, false));
-    quiet.apply_report(heard(400, false), after(20));
+    quiet.apply_report(report(500, false), after(10));
+    assert_eq!(quiet.report(after(20)), report(510, false));
+    quiet.apply_report(report(400, false), after(20));
     assert_eq!(quiet.adjusted_time(after(30)), Duration::from_secs(520), "it is ahead of them");
-    quiet.apply_report(heard(520, true), after(30));
+    quiet.apply_report(report(520, true), after(30));
     all(&quiet, 0..1, OutcomeClass::Connect, after(40));
     assert_eq!(quiet.adjusted_time(after(100)), Duration::from_secs(520), "another node reports an outage");
-    quiet.apply_report(heard(560, true), after(100));
+    quiet.apply_report(report(560, true), after(100));
     assert_eq!(quiet.adjusted_time(after(110)), Duration::from_secs(560), "and a third gets answers");
     all(&quiet, 1..2, OutcomeClass::Http, after(120));
-    quiet.apply_report(heard(560, true), after(130));
+    quiet.apply_report(report(560, true), after(130));
     assert_eq!(quiet.adjusted_time(after(140)), Duration::from_secs(580), "so does this one");
-    quiet.apply_report(heard(580, true), after(140));
+    quiet.apply_report(report(580, true), after(140));
     assert_eq!(quiet.adjusted_time(after(150)), Duration::from_secs(580), "but no more");
-    quiet.apply_report(heard(580, false), after(150));
+    quiet.apply_report(report(580, false), after(150));
     assert_eq!(quiet.adjusted_time(after(160)), Duration::from_secs(590));
     let ours = started();
     all(&ours, 0..9, OutcomeClass::Http, START);
     all(&ours, 0..9, OutcomeClass::Timeout, after(10));
-    assert_eq!(ours.report(after(20)), heard(10, true));
+    assert_eq!(ours.report(after(20)), report(10, true));
 }
 
 proptest! {
@@ -247,14 +256,14 @@ proptest! {
     ) {
         const CLASSES: [OutcomeClass; 6] =
             [OutcomeClass::Ok, OutcomeClass::Http, OutcomeClass::Timeout, OutcomeClass::Connect, OutcomeClass::Local, OutcomeClass::StaleConnection];
-        let blame = started();
+        let detector = started();
         let (mut now, mut last) = (START, Duration::ZERO);
         for (seconds, number, class) in steps {
             let then = now.plus(Duration::from_secs(seconds));
-            all(&blame, number..number + 1, CLASSES[class], then);
-            let accountable = blame.adjusted_time(then);
-            prop_assert!(accountable >= last && accountable <= last + then.since(now));
-            (now, last) = (then, accountable);
+            all(&detector, number..number + 1, CLASSES[class], then);
+            let adjusted_time = detector.adjusted_time(then);
+            prop_assert!(adjusted_time >= last && adjusted_time <= last + then.since(now));
+            (now, last) = (then, adjusted_time);
         }
     }
 }

@@ -53,10 +53,10 @@ impl FunctionError {
             Some(message) if name == "Error" => message.to_owned(),
             Some(message) => format!("{name}: {message}"),
         };
-        let place = exception.stack().and_then(|stack| position_in(&stack, source));
+        let position = exception.stack().and_then(|stack| position_in(&stack, source));
         Self {
-            line: place.map(|(line, _)| line),
-            column: place.and_then(|(_, column)| column),
+            line: position.map(|(line, _)| line),
+            column: position.and_then(|(_, column)| column),
             ..Self::new(shortened(&message))
         }
     }
@@ -76,8 +76,8 @@ fn thrown_value(value: &Value<'_>) -> String {
 
 /// Returns the first position of a trace that is in the source: its line and, unless the line was corrected, its column.
 fn position_in(stack: &str, source: &str) -> Option<(u32, Option<u32>)> {
-    let (_, place) = stack.split_once(&format!("{SOURCE_FILE_NAME}:"))?;
-    let mut numbers = place.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let (_, position) = stack.split_once(&format!("{SOURCE_FILE_NAME}:"))?;
+    let mut numbers = position.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     let (line, column) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     let last_line = source.lines().count().max(1) as u32;
     match line {

@@ -6,7 +6,7 @@
     const { isArray } = Array;
     const { RangeError, TypeError, Object: object } = globalThis;
     const { map } = Array.prototype;
-    const MOST = 1000000;
+    const ELEMENTS_MAX = 1000000;
 
     // Each iteration of a loop in JavaScript is an interrupt check.
     const ask = times => { for (; times >= 1; times--); };
@@ -17,7 +17,7 @@
         const length = isArray(list) || typeof list === 'string'
             ? list.length : getOwnPropertyDescriptor(object(list), 'length')?.value;
         if (typeof length !== 'number') throw new TypeError(name + ' needs an array');
-        if (length > MOST) throw new RangeError(name + ' takes at most ' + MOST + ' elements; there are ' + length);
+        if (length > ELEMENTS_MAX) throw new RangeError(name + ' takes at most ' + ELEMENTS_MAX + ' elements; there are ' + length);
         ask(length / 1000);
     };
     const replace = (holder, name, by) => {
@@ -70,7 +70,7 @@
     guard(String, ['raw'], (_, given) => check(object(given[0]).raw, 'raw'));
     guard(JSON, ['stringify'], (_, given) => { if (isArray(given[1])) check(given[1], 'stringify'); });
     guard(Iterator.prototype, ['drop'], (_, given) => {
-        if (given[0] > MOST) throw new RangeError('drop takes at most ' + MOST);
+        if (given[0] > ELEMENTS_MAX) throw new RangeError('drop takes at most ' + ELEMENTS_MAX);
     });
     for (const name of ['chunks', 'includes', 'join', 'windows']) delete Iterator.prototype[name];
 })()

@@ -29,12 +29,12 @@ fn event(public_id: &str) -> EventParts<'_> {
 }
 
 fn rendered(contract: &Contract, secrets: &[Secret], id: &str, body: &[u8]) -> BTreeMap<String, String> {
-    let signer = Signer::prepare(contract, secrets).unwrap();
+    let signing_keys = SigningKeys::prepare(contract, secrets).unwrap();
     let attempt = AttemptId { delivery: DeliveryId::from_i64(3), position: 5 };
     let event = event(id);
     let request =
         RequestParts { event: &event, root: DeliveryId::from_i64(2), attempt, number: 4, now: NOW, body };
-    let headers = render_headers(contract, &signer, &request).unwrap();
+    let headers = render_headers(contract, &signing_keys, &request).unwrap();
     let count = headers.len();
     let by_name: BTreeMap<_, _> =
         headers.into_iter().map(|(name, value)| (name.into_owned(), value)).collect();
@@ -185,7 +185,7 @@ fn an_ed25519_key_signs_as_v1a_beside_an_hmac_secret() {
     let again = rendered(&contract, &[secret(&long, 0, None)], "id", body);
     assert_eq!(again["webhook-signature"], signatures[0]);
     let mismatched = format!("whsk_{}", BASE64_STANDARD.encode([7; 64]));
-    assert!(Signer::prepare(&contract, &[secret(&mismatched, 0, None)]).is_err());
+    assert!(SigningKeys::prepare(&contract, &[secret(&mismatched, 0, None)]).is_err());
 }
 
 #[test]
@@ -196,10 +196,10 @@ fn without_a_valid_secret_nothing_is_signed() {
     let request =
         RequestParts { event: &event, root: attempt.delivery, attempt, number: 1, now: NOW, body: b"{}" };
     for secrets in [vec![], vec![secret(VECTOR_SECRET, 0, Some(NOW.as_millis()))]] {
-        let signer = Signer::prepare(&contract, &secrets).unwrap();
-        assert_eq!(render_headers(&contract, &signer, &request), Err(SigningError::NoValidSecret));
+        let signing_keys = SigningKeys::prepare(&contract, &secrets).unwrap();
+        assert_eq!(render_headers(&contract, &signing_keys, &request), Err(SigningError::NoValidSecret));
     }
-    let refusal = Signer::prepare(&contract, &[secret("whsec_marker", 0, None)]).unwrap_err();
+    let refusal = SigningKeys::prepare(&contract, &[secret("whsec_marker", 0, None)]).unwrap_err();
     assert!(!refusal.to_string().contains("marker"));
 }
 

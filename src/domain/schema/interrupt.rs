@@ -36,9 +36,9 @@ impl<'i> Keyword<'i> for InterruptKeyword {
 }
 
 fn check_interrupt() {
-    let asked = CHECK_COUNT.get().wrapping_add(1);
-    CHECK_COUNT.set(asked);
-    if !asked.is_multiple_of(CHECKS_PER_CALL) {
+    let checks = CHECK_COUNT.get().wrapping_add(1);
+    CHECK_COUNT.set(checks);
+    if !checks.is_multiple_of(CHECKS_PER_CALL) {
         return;
     }
     let is_over = KEEP_GOING.with_borrow_mut(|clock| clock.as_mut().is_some_and(|keep_going| !keep_going()));

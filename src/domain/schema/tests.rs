@@ -6,7 +6,7 @@ use serde_json::json;
 fn mismatch(schema: &Value, data: &str) -> Option<String> {
     match Schema::compile(schema).unwrap().check(data.as_bytes(), || true) {
         Ok(()) => None,
-        Err(SchemaCheckError::Mismatch(misfit)) => Some(misfit.to_string()),
+        Err(SchemaCheckError::Mismatch(mismatch)) => Some(mismatch.to_string()),
         Err(SchemaCheckError::OutOfTime) => panic!("the check was not stopped"),
     }
 }
@@ -112,7 +112,7 @@ fn checking_each_level_of_deep_data_twice_ends() {
             left > 0
         });
         assert!(
-            !matches!(checked, Err(SchemaCheckError::Mismatch(misfit)) if misfit.message.contains("read")),
+            !matches!(checked, Err(SchemaCheckError::Mismatch(mismatch)) if mismatch.message.contains("read")),
             "{schema}"
         );
     }

@@ -73,10 +73,10 @@ impl TimeRange {
         let (ms, from) = (self.step * 1000, self.from.as_millis());
         let starts = (from..self.to.as_millis()).step_by(usize::try_from(ms).unwrap_or(usize::MAX));
         let mut points: Vec<_> = starts.map(|at| (Timestamp::from_millis(at), Counters::default())).collect();
-        for (start, sums) in rows {
-            let place = usize::try_from((start.as_millis() - from).div_euclid(ms));
-            if let Some((_, point)) = place.ok().and_then(|place| points.get_mut(place)) {
-                point.add(&sums);
+        for (start, counters) in rows {
+            let index = usize::try_from((start.as_millis() - from).div_euclid(ms));
+            if let Some((_, point)) = index.ok().and_then(|index| points.get_mut(index)) {
+                point.add(&counters);
             }
         }
         points

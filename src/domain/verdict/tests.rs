@@ -21,19 +21,14 @@ fn failed(class: OutcomeClass) -> Outcome {
 }
 
 /// Returns the attempts, as times after the start, of a delivery whose receiver always answers 500 at once, and its end.
-fn run_schedule(contract: &Contract, dice: f64) -> (Vec<String>, String) {
+fn run_schedule(contract: &Contract, random: f64) -> (Vec<String>, String) {
     let give_up_at = contract.retry.give_up_after.map(|after| START.plus(after));
     let (mut now, mut attempts) = (START, vec![]);
-    for place in 0.. {
+    for retry_index in 0.. {
         attempts.push(format_duration(now.since(START)));
         let end = |due: Timestamp, how| format!("{how} at {}", format_duration(due.since(START)));
-        match decide(
-            &answer(500),
-            &RetryContext { retry_index: place, give_up_at, ..FRESH },
-            contract,
-            now,
-            dice,
-        ) {
+        match decide(&answer(500), &RetryContext { retry_index, give_up_at, ..FRESH }, contract, now, random)
+        {
             Verdict::Retry { due, then: DueAction::Attempt } => now = due,
             Verdict::Retry { due, then: DueAction::Exhaust } => return (attempts, end(due, "exhausted")),
             Verdict::Retry { due, then: DueAction::Expire } => return (attempts, end(due, "expired")),
@@ -83,7 +78,7 @@ fn bastionary_s_full_jitter_spreads_eight_attempts_over_at_most_1270_seconds() {
 
 #[test]
 fn standard_spreads_its_waits_by_a_fifth_to_either_side() {
-    let last = |dice| run_schedule(&fixtures::standard(), dice).1;
+    let last = |random| run_schedule(&fixtures::standard(), random).1;
     assert_eq!(last(0.0), "exhausted at 217684s");
     assert_eq!(last(0.5), "exhausted at 272105s");
 }
@@ -92,10 +87,8 @@ fn standard_spreads_its_waits_by_a_fifth_to_either_side() {
 fn answers_mean_what_the_contract_says() {
     for status in 100..=599 {
         let by = |contract: &Contract| decide(&answer(status), &FRESH, contract, START, 0.5);
-        let refused = |switch_off| Verdict::Dead {
-            reason: DeadReason::RefusedByReceiver,
-            disable_endpoint: switch_off,
-        };
+        let refused =
+            |disable| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: disable };
         let retried = |seconds| Verdict::Retry {
             due: START.plus(Duration::from_secs(seconds)),
             then: DueAction::Attempt,
@@ -137,10 +130,16 @@ fn classify_recognises_success_and_describes_failure() {
 
 #[test]
 fn a_local_outage_uses_no_slot_under_adaptive_pacing_and_strict_contracts_keep_their_times() {
-    let standing = RetryContext { is_local_outage: true, retry_index: 2, ..FRESH };
-    let by = |class, contract: &Contract| decide(&failed(class), &standing, contract, START, 0.5);
+    let retry_context = RetryContext { is_local_outage: true, retry_index: 2, ..FRESH };
+    let by = |class, contract: &Contract| decide(&failed(class), &retry_context, contract, START, 0.5);
     let plain = |class, contract: &Contract| {
-        decide(&failed(class), &RetryContext { is_local_outage: false, ..standing }, contract, START, 0.5)
+        decide(
+            &failed(class),
+            &RetryContext { is_local_outage: false, ..retry_context },
+            contract,
+            START,
+            0.5,
+        )
     };
     let builtin = Contract::builtin().unwrap();
     for class in [OutcomeClass::Timeout, OutcomeClass::Dns, OutcomeClass::Connect, OutcomeClass::Tls] {
@@ -167,10 +166,10 @@ fn a_local_outage_uses_no_slot_under_adaptive_pacing_and_strict_contracts_keep_t
 fn a_final_wait_after_a_failure_in_a_local_outage_does_not_count_against_the_receiver() {
     let patient =
         Contract::builtin().unwrap().into_iter().find(|one| one.retry.final_wait.is_some()).unwrap();
-    let place = patient.retry.waits.len() as u32;
-    for (is_ours, expected) in [(false, DueAction::Exhaust), (true, DueAction::ExhaustUncounted)] {
-        let standing = RetryContext { retry_index: place, is_local_outage: is_ours, ..FRESH };
-        let verdict = decide(&failed(OutcomeClass::Timeout), &standing, &patient, START, 0.5);
+    let retry_index = patient.retry.waits.len() as u32;
+    for (is_local_outage, expected) in [(false, DueAction::Exhaust), (true, DueAction::ExhaustUncounted)] {
+        let retry_context = RetryContext { retry_index, is_local_outage, ..FRESH };
+        let verdict = decide(&failed(OutcomeClass::Timeout), &retry_context, &patient, START, 0.5);
         assert!(matches!(verdict, Verdict::Retry { then, .. } if then == expected), "{verdict:?}");
     }
 }
@@ -180,8 +179,8 @@ fn local_failures_use_no_slot_of_the_schedule() {
     let by = |class| decide(&failed(class), &FRESH, &fixtures::standard(), START, 0.5);
     assert_eq!(by(OutcomeClass::Local), Verdict::RetryUncounted { due: START.plus(Duration::from_secs(5)) });
     let after = |unnumbered| {
-        let standing = RetryContext { unnumbered, ..FRESH };
-        decide(&failed(OutcomeClass::Local), &standing, &fixtures::standard(), START, 0.5)
+        let retry_context = RetryContext { unnumbered, ..FRESH };
+        decide(&failed(OutcomeClass::Local), &retry_context, &fixtures::standard(), START, 0.5)
     };
     assert_eq!(after(2), Verdict::RetryUncounted { due: START.plus(Duration::from_secs(20)) });
     assert_eq!(after(u32::MAX), Verdict::RetryUncounted { due: START.plus(Duration::from_mins(10)) });
@@ -232,9 +231,9 @@ fn giving_up_also_cuts_a_final_wait_short() {
     assert_eq!(run_schedule(&contract, 0.5), (minutes(&[0, 1, 6, 21, 81]), "expired at 2h".into()));
 }
 
-fn requested_retry_wait(contract: &Contract, place: u32, retry_after: &str) -> u64 {
+fn requested_retry_wait(contract: &Contract, retry_index: u32, retry_after: &str) -> u64 {
     let outcome = Outcome { retry_after: Some(retry_after.into()), ..answer(429) };
-    match decide(&outcome, &RetryContext { retry_index: place, ..FRESH }, contract, START, 0.5) {
+    match decide(&outcome, &RetryContext { retry_index, ..FRESH }, contract, START, 0.5) {
         Verdict::Retry { due, then: DueAction::Attempt } => due.since(START).as_secs(),
         other => panic!("{other:?}"),
     }
@@ -257,9 +256,9 @@ fn retry_after_lengthens_a_wait_up_to_the_longest_of_the_contract() {
 #[test]
 fn a_strict_contract_keeps_to_its_times_whatever_the_receiver_asks() {
     for contract in [fixtures::zerofee(), fixtures::sendnomi(), fixtures::simpaisa()] {
-        let place = 0;
+        let retry_index = 0;
         let outcome = Outcome { retry_after: Some("7200".into()), ..answer(503) };
-        let verdict = decide(&outcome, &RetryContext { retry_index: place, ..FRESH }, &contract, START, 0.5);
+        let verdict = decide(&outcome, &RetryContext { retry_index, ..FRESH }, &contract, START, 0.5);
         let due = START.plus(Duration::from_mins(1));
         assert_eq!(verdict, Verdict::Retry { due, then: DueAction::Attempt }, "{}", contract.name);
     }
@@ -271,15 +270,15 @@ fn a_strict_contract_keeps_to_its_times_whatever_the_receiver_asks() {
 proptest! {
     #[test]
     fn nothing_is_due_before_the_attempt_ended_nor_beyond_its_age(
-        place in 0u32..40, dice in 0.0..1.0f64, class in 1usize..10, status in 100u16..600,
+        retry_index in 0u32..40, random in 0.0..1.0f64, class in 1usize..10, status in 100u16..600,
         retry_after in ".{0,20}", age_ms in -1000i64..1_000_000_000,
     ) {
         let give_up_at = Timestamp::from_millis(START.as_millis() + age_ms);
-        let standing = RetryContext { retry_index: place, give_up_at: Some(give_up_at), ..FRESH };
+        let retry_context = RetryContext { retry_index, give_up_at: Some(give_up_at), ..FRESH };
         let class = OutcomeClass::ALL[class];
         let outcome = Outcome { class, retry_after: Some(retry_after), ..answer(status) };
         for contract in fixtures::all() {
-            match decide(&outcome, &standing, &contract, START, dice) {
+            match decide(&outcome, &retry_context, &contract, START, random) {
                 Verdict::Retry { due, .. } | Verdict::RetryUncounted { due } => {
                     prop_assert!(due >= START && due <= give_up_at.max(START));
                 }

@@ -4,7 +4,7 @@ use super::Mismatch;
 use crate::domain::{
     contract::{KeyForm, SecretRule},
     secret::{KeyBytes, key_bytes},
-    signer::PUBLIC_KEY_PREFIX,
+    signing_keys::PUBLIC_KEY_PREFIX,
 };
 use aws_lc_rs::{
     hmac,

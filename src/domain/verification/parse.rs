@@ -10,7 +10,7 @@ const TIME_DIGITS_MAX: usize = 12;
 
 type Captures<'a> = Vec<(Variable, &'a str)>;
 
-/// Captures captured from the headers of a request.
+/// Values captured from the headers of a request.
 #[derive(Clone)]
 pub(super) struct CapturedValues<'a> {
     pub(super) contract: &'a Contract,
@@ -90,7 +90,7 @@ impl<'a> CapturedValues<'a> {
 
     pub(super) fn with_captures(&self, values: &Captures<'a>) -> Self {
         let mut with = self.clone();
-        // Captures beside the signature take precedence over other headers: they were signed.
+        // Values beside the signature take precedence over other headers: they were signed.
         with.values.splice(0..0, values.iter().copied());
         with
     }

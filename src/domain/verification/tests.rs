@@ -7,7 +7,7 @@ use crate::domain::{
     id::{AttemptId, DeliveryId, EventId},
     request_headers::{RequestParts, render_headers},
     secret::Secret,
-    signer::Signer,
+    signing_keys::SigningKeys,
 };
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ type Headers = Vec<(String, String)>;
 /// Headers as the engine would send them, signed with this secret.
 fn signed(contract: &Contract, secret: &str, body: &[u8]) -> Headers {
     let secret = Secret { text: secret.into(), valid_from: Timestamp::from_millis(0), valid_until: None };
-    let signer = Signer::prepare(contract, &[secret]).unwrap();
+    let signing_keys = SigningKeys::prepare(contract, &[secret]).unwrap();
     let event = EventParts {
         public_id: "evt_1",
         own_id: EventId::from_i64(1),
@@ -35,7 +35,7 @@ fn signed(contract: &Contract, secret: &str, body: &[u8]) -> Headers {
     let attempt = AttemptId { delivery: DeliveryId::from_i64(3), position: 1 };
     let request =
         RequestParts { event: &event, root: DeliveryId::from_i64(3), attempt, number: 1, now: NOW, body };
-    let made = render_headers(contract, &signer, &request).unwrap();
+    let made = render_headers(contract, &signing_keys, &request).unwrap();
     made.into_iter().map(|(name, value)| (name.into_owned(), value)).collect()
 }
 

@@ -1,9 +1,9 @@
 //! Heartbeats of this node: sent once a second, whether earlier ones were answered or not, so that a store that answers late
 //! and steadily is as good as one that answers at once.
 
-use super::{HEARTBEAT_SOON, HEARTBEAT_TIMEOUT, HeartbeatReply, LEASE, LEASE_MARGIN, MembershipState};
+use super::{HEARTBEAT_SOON, HEARTBEAT_TIMEOUT, HeartbeatReply, MembershipState};
 use crate::{
-    domain::{id::EndpointId, time::Monotonic},
+    domain::{id::EndpointId, lease::LEASE_USED, time::Monotonic},
     store::{StoreError, cluster::ClusterView},
 };
 use std::{
@@ -79,8 +79,7 @@ impl<'a> HeartbeatTask<'a> {
         self.sent_so_far += 1;
         let number = self.sent_so_far;
         self.unanswered.insert(number, UnansweredHeartbeat { at, moves, unconfirmed: doubts });
-        let (cluster, clock, words) =
-            (shared.cluster_store.clone(), shared.clock.clone(), shared.heartbeat());
+        let (cluster, clock, words) = (shared.store.clone(), shared.clock.clone(), shared.heartbeat());
         self.answers.spawn(async move {
             let answer = tokio::select! {
                 biased;
@@ -104,8 +103,8 @@ impl<'a> HeartbeatTask<'a> {
                 // A late answer on another connection is out of date.
                 if number > self.newest_answered {
                     self.newest_answered = number;
-                    shared.extend_lease(at.plus(LEASE.saturating_sub(LEASE_MARGIN)));
-                    shared.heard.send_replace(Some(Arc::new(HeartbeatReply { view, shard_moves: moves })));
+                    shared.extend_lease(at.plus(LEASE_USED));
+                    shared.reply.send_replace(Some(Arc::new(HeartbeatReply { view, shard_moves: moves })));
                 }
                 return Ok(());
             }

@@ -23,45 +23,45 @@ const CONFIRMATIONS_MAX: usize = 1000;
 
 pub(super) struct Rebalancer<'a> {
     shared: &'a MembershipState,
-    heard: watch::Receiver<Option<Arc<HeartbeatReply>>>,
+    reply: watch::Receiver<Option<Arc<HeartbeatReply>>>,
     /// Queues of other nodes that this one fetches for.
     helped_queues: BTreeSet<EndpointId>,
 }
 
 impl<'a> Rebalancer<'a> {
     pub(super) fn new(shared: &'a MembershipState) -> Self {
-        Self { shared, heard: shared.heard.subscribe(), helped_queues: BTreeSet::new() }
+        Self { shared, reply: shared.reply.subscribe(), helped_queues: BTreeSet::new() }
     }
 
     pub(super) async fn run(mut self) {
-        while self.heard.changed().await.is_ok() {
-            let heard = self.heard.borrow_and_update().clone();
-            if let Some(heard) = heard
-                && let Err(error) = self.rebalance(&heard).await
+        while self.reply.changed().await.is_ok() {
+            let reply = self.reply.borrow_and_update().clone();
+            if let Some(reply) = reply
+                && let Err(error) = self.rebalance(&reply).await
             {
                 tracing::warn!(%error, "could not share work with other nodes");
             }
         }
     }
 
-    async fn rebalance(&mut self, heard: &HeartbeatReply) -> Result<(), StoreError> {
-        self.help_owners(&heard.view);
-        self.confirm_ownership(&heard.view).await?;
-        self.balance_shards(heard).await?;
-        self.take_over_from_the_dead(&heard.view).await
+    async fn rebalance(&mut self, reply: &HeartbeatReply) -> Result<(), StoreError> {
+        self.help_owners(&reply.view);
+        self.confirm_ownership(&reply.view).await?;
+        self.balance_shards(reply).await?;
+        self.take_over_from_the_dead(&reply.view).await
     }
 
     /// Fetches for queues that their owner cannot keep up with, while this node has permits to spare.
     fn help_owners(&mut self, view: &ClusterView) {
-        let lanes = &self.shared.queues;
+        let queues = &self.shared.queues;
         let mut wanted = BTreeSet::new();
-        if lanes.context.permit_pool.has_plenty() {
+        if queues.context.permit_pool.has_plenty() {
             wanted.extend(
                 self.others(view).filter(|node| !node.is_expired).flat_map(|node| &node.overloaded_queues),
             );
-            wanted.retain(|endpoint| lanes.config_cache.endpoint(*endpoint).is_some());
+            wanted.retain(|endpoint| queues.config_cache.endpoint(*endpoint).is_some());
         }
-        lanes.set_helped_queues(&self.helped_queues, &wanted, self.shared.clock.now());
+        queues.set_helped_queues(&self.helped_queues, &wanted, self.shared.clock.now());
         self.helped_queues = wanted;
     }
 
@@ -75,14 +75,14 @@ impl<'a> Rebalancer<'a> {
     async fn confirm_ownership(&mut self, view: &ClusterView) -> Result<(), StoreError> {
         let shared = self.shared;
         let known_to_all = self.others(view).map(|node| node.config_version).min().unwrap_or(i64::MAX);
-        let asked: Vec<EndpointId> = {
+        let requested: Vec<EndpointId> = {
             let doubts = shared.unconfirmed();
-            let settled = doubts.iter().filter(|(_, version)| **version <= known_to_all);
-            settled.map(|(endpoint, _)| *endpoint).collect()
+            let confirmed = doubts.iter().filter(|(_, version)| **version <= known_to_all);
+            confirmed.map(|(endpoint, _)| *endpoint).collect()
         };
         let epoch = shared.node_state().epoch();
-        for some in asked.chunks(CONFIRMATIONS_MAX) {
-            let elsewhere = shared.cluster_store.in_flight_elsewhere(some.to_vec()).await?;
+        for some in requested.chunks(CONFIRMATIONS_MAX) {
+            let elsewhere = shared.store.in_flight_elsewhere(some.to_vec()).await?;
             if shared.node_state().epoch() != epoch {
                 return Ok(());
             }
@@ -99,22 +99,22 @@ impl<'a> Rebalancer<'a> {
     }
 
     /// Moves towards the fair share of shards. A node that stops wants none.
-    async fn balance_shards(&mut self, heard: &HeartbeatReply) -> Result<(), StoreError> {
+    async fn balance_shards(&mut self, reply: &HeartbeatReply) -> Result<(), StoreError> {
         let shared = self.shared;
-        if heard.shard_moves != shared.shard_moves.load(SeqCst) {
+        if reply.shard_moves != shared.shard_moves.load(SeqCst) {
             return Ok(());
         }
-        self.reconcile(&heard.view).await?;
+        self.reconcile(&reply.view).await?;
         // A node that has only just joined takes no shard before it has read the configuration: until then others keep them.
         let may_gain = shared.node_state().config_version() != NodeLease::NO_CONFIG_VERSION;
-        let staying = 1 + self.others(&heard.view).filter(|node| node.is_available()).count();
+        let staying = 1 + self.others(&reply.view).filter(|node| node.is_available()).count();
         let fair = if shared.stop.is_graceful() { 0 } else { SHARD_COUNT.div_ceil(staying) };
         let here: Vec<u8> = shared.node_state().shards_in(ShardOwnership::Local).collect();
         if here.len() > fair {
             shared.set_owners(&here[fair..], ShardOwnership::Draining);
             shared.queues.wake_departing();
         } else if here.len() < fair && may_gain {
-            self.gain_shards(&heard.view, fair - here.len()).await?;
+            self.gain_shards(&reply.view, fair - here.len()).await?;
         }
         self.release_idle_shards().await
     }
@@ -122,9 +122,9 @@ impl<'a> Rebalancer<'a> {
     /// Adopts what the store says of shards and this node did not know: an answer may have been lost on its way.
     async fn reconcile(&mut self, view: &ClusterView) -> Result<(), StoreError> {
         let (mut found, mut lost) = (Vec::new(), Vec::new());
-        let tenure = self.shared.node_state();
+        let node_state = self.shared.node_state();
         for (shard, owner) in (0..=u8::MAX).zip(&view.shards) {
-            match (*owner == tenure.epoch(), tenure.ownership(shard)) {
+            match (*owner == node_state.epoch(), node_state.ownership(shard)) {
                 (true, ShardOwnership::Remote) => found.push(shard),
                 (false, ShardOwnership::Local | ShardOwnership::Draining) => lost.push(shard),
                 _ => {}
@@ -149,7 +149,7 @@ impl<'a> Rebalancer<'a> {
         }
         let epoch = shared.node_state().epoch();
         shared.shard_moves.fetch_add(1, SeqCst);
-        let claimed = shared.cluster_store.claim_shards(most).await?;
+        let claimed = shared.store.claim_shards(most).await?;
         shared.shard_moves.fetch_add(1, SeqCst);
         if shared.node_state().epoch() == epoch { self.take_over_shards(claimed).await } else { Ok(()) }
     }
@@ -161,44 +161,44 @@ impl<'a> Rebalancer<'a> {
         if shards.is_empty() {
             return Ok(());
         }
-        let (shared, lanes) = (self.shared, &self.shared.queues);
+        let (shared, queues) = (self.shared, &self.shared.queues);
         let (now, epoch) = (shared.clock.now(), shared.node_state().epoch());
-        let standing = shared.cluster_store.health_bootstrap(now).await?;
+        let health = shared.store.health_bootstrap(now).await?;
         if shared.node_state().epoch() != epoch {
             return Ok(());
         }
         let has_arrived = |endpoint: &EndpointId| {
-            let is_known = lanes.config_cache.endpoint(*endpoint).is_some();
-            is_known && shards.contains(&lanes.settings(*endpoint).shard)
+            let is_known = queues.config_cache.endpoint(*endpoint).is_some();
+            is_known && shards.contains(&queues.settings(*endpoint).shard)
         };
-        for endpoint in standing.failing.into_iter().filter(has_arrived) {
-            lanes.start_half_open(endpoint, now);
+        for endpoint in health.failing.into_iter().filter(has_arrived) {
+            queues.start_half_open(endpoint, now);
         }
-        for (endpoint, paused) in standing.paused.into_iter().filter(|(endpoint, _)| has_arrived(endpoint)) {
-            lanes.resume_pause(endpoint, paused, now);
+        for (endpoint, paused) in health.paused.into_iter().filter(|(endpoint, _)| has_arrived(endpoint)) {
+            queues.resume_pause(endpoint, paused, now);
         }
         shared.set_owners(&shards, ShardOwnership::Local);
-        lanes.take_over_shards(&shards);
+        queues.take_over_shards(&shards);
         Ok(())
     }
 
     /// Releases the shards that are to leave, once nothing is under way in them that their next owner must not meet.
     async fn release_idle_shards(&mut self) -> Result<(), StoreError> {
         let shared = self.shared;
-        let tenure = shared.node_state();
-        if tenure.shards_in(ShardOwnership::Draining).next().is_none() {
+        let node_state = shared.node_state();
+        if node_state.shards_in(ShardOwnership::Draining).next().is_none() {
             return Ok(());
         }
         let busy = shared.queues.survey(shared.clock.now()).busy;
-        let is_idle = |shard: &u8| !busy.contains(shard) && !tenure.has_leader_task(*shard);
-        let idle: Vec<u8> = tenure.shards_in(ShardOwnership::Draining).filter(is_idle).collect();
+        let is_idle = |shard: &u8| !busy.contains(shard) && !node_state.has_leader_task(*shard);
+        let idle: Vec<u8> = node_state.shards_in(ShardOwnership::Draining).filter(is_idle).collect();
         if idle.is_empty() {
             return Ok(());
         }
         shared.shard_moves.fetch_add(1, SeqCst);
         shared.set_owners(&idle, ShardOwnership::Remote);
         shared.queues.give_up_shards(&idle);
-        let released = shared.cluster_store.release_shards(idle).await;
+        let released = shared.store.release_shards(idle).await;
         shared.shard_moves.fetch_add(1, SeqCst);
         released
     }
@@ -206,7 +206,7 @@ impl<'a> Rebalancer<'a> {
     async fn take_over_from_the_dead(&self, view: &ClusterView) -> Result<(), StoreError> {
         let expired = self.others(view).filter(|node| node.is_expired && view.may_take_over);
         for Node { epoch, name, .. } in expired {
-            let taken = self.shared.cluster_store.take_over(*epoch, self.shared.clock.now()).await?;
+            let taken = self.shared.store.take_over(*epoch, self.shared.clock.now()).await?;
             if let Some(deliveries) = taken {
                 tracing::warn!(%name, epoch, deliveries, "took over the deliveries of a dead node");
             }

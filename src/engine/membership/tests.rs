@@ -16,14 +16,17 @@ use crate::{
     },
     runtime::ShutdownHandle,
 };
-use fake_cluster::{FakeCluster, FakeNode};
+use fake_cluster::{FakeCluster, FakeNode, Link};
 use tokio::{task::AbortHandle, time::sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// After so many failures in a row an endpoint counts as failing.
+const FAILURES: u32 = 10;
 
 struct RunningNode {
     queues: Arc<EndpointQueues>,
-    link: Arc<FakeNode>,
+    node: FakeNode,
+    link: Arc<Link>,
     ids: IdGenerator,
     stop: ShutdownHandle,
     running: AbortHandle,
@@ -37,40 +40,45 @@ impl Drop for RunningNode {
 }
 
 impl RunningNode {
-    /// Joins, with one app in its directory.
-    async fn join(town: &Arc<FakeCluster>) -> Self {
-        let tenure = Arc::<NodeLease>::default();
-        let (lanes, events) = queues_of(tenure.clone());
-        let door = FakeNode::to(town);
-        let joined = door.join(town.clock.now()).await.unwrap();
-        tenure.join(joined.epoch);
+    /// Joins, with one app in its configuration cache.
+    async fn join(cluster: &Arc<FakeCluster>) -> Self {
+        let node_state = Arc::<NodeLease>::default();
+        let (queues, events) = queues_of(node_state.clone());
+        let node = FakeNode::to(cluster);
+        let joined = node.store.join(cluster.clock.now()).await.unwrap();
+        node_state.join(joined.epoch);
         let ids = IdGenerator::new(joined.slot, joined.newest_id);
         let membership = Membership {
-            queues: lanes.clone(),
-            cluster_store: door.clone(),
-            clock: town.clock.clone(),
+            queues: queues.clone(),
+            store: node.store.clone(),
+            clock: cluster.clock.clone(),
             ids: ids.clone(),
         };
-        let (stop, told) = Shutdown::new();
-        let running = tokio::spawn(membership.run(told)).abort_handle();
-        Self { queues: lanes, link: door, ids, stop, running, _events: events }
+        let (stop, shutdown) = Shutdown::new();
+        let running = tokio::spawn(membership.run(shutdown)).abort_handle();
+        let link = node.link.clone();
+        Self { queues, node, link, ids, stop, running, _events: events }
     }
 
     /// Joins two nodes; the first owns the first shard, the second the last.
-    async fn two(town: &Arc<FakeCluster>) -> (Self, Self) {
-        let first = Self::join(town).await;
+    async fn two(cluster: &Arc<FakeCluster>) -> (Self, Self) {
+        let first = Self::join(cluster).await;
         sleep(3 * SECOND).await;
-        let second = Self::join(town).await;
+        let second = Self::join(cluster).await;
         sleep(5 * SECOND).await;
         (first, second)
     }
 
-    fn tenure(&self) -> &NodeLease {
+    fn node_state(&self) -> &NodeLease {
         self.queues.node_state()
     }
 
-    fn may_dial(&self, town: &FakeCluster) -> bool {
-        self.tenure().is_lease_valid(|| town.clock.monotonic())
+    fn may_send(&self, cluster: &FakeCluster) -> bool {
+        self.node_state().is_lease_valid(|| cluster.clock.monotonic())
+    }
+
+    async fn shards_of(&self, epoch: i64) -> usize {
+        self.node.shards_of(epoch).await
     }
 
     fn put(&self, endpoint: &Arc<Endpoint>) {
@@ -82,18 +90,19 @@ impl RunningNode {
     }
 
     fn owned_shards(&self) -> usize {
-        self.tenure().shards_in(ShardOwnership::Local).count()
+        self.node_state().shards_in(ShardOwnership::Local).count()
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_others() {
-    let town = FakeCluster::new();
-    let node = RunningNode::join(&town).await;
+    let cluster = FakeCluster::new();
+    let node = RunningNode::join(&cluster).await;
     sleep(3 * SECOND).await;
-    let newcomer = FakeNode::to(&town);
-    let epoch = newcomer.join(town.clock.now()).await.unwrap().epoch;
-    let lives = |config_version| newcomer.heartbeat(Heartbeat { config_version, ..Heartbeat::default() });
+    let newcomer = FakeNode::to(&cluster);
+    let epoch = newcomer.store.join(cluster.clock.now()).await.unwrap().epoch;
+    let lives =
+        |config_version| newcomer.store.heartbeat(Heartbeat { config_version, ..Heartbeat::default() });
     for _ in 0..5 {
         lives(NodeLease::NO_CONFIG_VERSION).await.unwrap().unwrap();
         sleep(SECOND).await;
@@ -104,84 +113,88 @@ async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_othe
         sleep(SECOND).await;
     }
     assert_eq!(
-        (node.owned_shards(), town.shards_of(epoch), town.shards_of(0)),
+        (node.owned_shards(), node.shards_of(epoch).await, node.shards_of(0).await),
         (SHARD_COUNT / 2, 0, SHARD_COUNT / 2)
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_sooner() {
-    let town = FakeCluster::new();
-    let node = RunningNode::join(&town).await;
-    assert!(!node.may_dial(&town), "nothing is sent before a heartbeat was answered");
+    let cluster = FakeCluster::new();
+    let node = RunningNode::join(&cluster).await;
+    assert!(!node.may_send(&cluster), "nothing is sent before a heartbeat was answered");
     node.link.delay_ms.store(2000, SeqCst);
     sleep(Duration::from_millis(4500)).await;
     // Sent every second, answered 2 s later.
-    assert!(node.may_dial(&town));
+    assert!(node.may_send(&cluster));
     let sent_at = 2000;
     let left = Duration::from_millis(sent_at + 9000 - 4500);
-    assert_eq!(node.tenure().lease_valid_until().since(town.clock.monotonic()), left);
+    assert_eq!(node.node_state().lease_valid_until().since(cluster.clock.monotonic()), left);
     node.link.delay_ms.store(0, SeqCst);
     sleep(Duration::from_millis(5500)).await;
     node.link.is_cut.store(true, SeqCst);
     let cut = node.queues.context.exclusive_cut.notified();
-    let cut_at = town.clock.monotonic();
+    let cut_at = cluster.clock.monotonic();
     sleep(Duration::from_millis(3900)).await;
-    assert!(node.may_dial(&town) && !node.queues.context.permit_pool.is_send_gate_closed());
+    assert!(node.may_send(&cluster) && !node.queues.context.permit_pool.is_send_gate_closed());
     sleep(Duration::from_millis(1200)).await;
-    assert!(!node.may_dial(&town), "five seconds after the last answer");
+    assert!(!node.may_send(&cluster), "five seconds after the last answer");
     assert!(
         node.queues.context.permit_pool.is_send_gate_closed()
             && node.queues.take(EndpointId::from_i64(5), 1).is_none()
     );
     tokio::time::timeout(20 * SECOND, cut).await.unwrap();
-    let waited = town.clock.monotonic().since(cut_at);
+    let waited = cluster.clock.monotonic().since(cut_at);
     assert!((Duration::from_secs(8)..=Duration::from_secs(9)).contains(&waited), "{waited:?}");
     node.link.is_cut.store(false, SeqCst);
     sleep(Duration::from_secs(5)).await;
     assert!(
-        node.may_dial(&town) && !node.queues.context.permit_pool.is_send_gate_closed(),
+        node.may_send(&cluster) && !node.queues.context.permit_pool.is_send_gate_closed(),
         "it opens by itself"
     );
-    assert_eq!(node.tenure().epoch(), 1, "there was no node to take over");
+    assert_eq!(node.node_state().epoch(), 1, "there was no node to take over");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_too_late_does_not_open_the_gate() {
-    let town = FakeCluster::new();
-    let node = RunningNode::join(&town).await;
+    let cluster = FakeCluster::new();
+    let node = RunningNode::join(&cluster).await;
     node.link.delay_ms.store(2900, SeqCst);
     sleep(Duration::from_millis(2950)).await;
-    assert!(node.may_dial(&town));
+    assert!(node.may_send(&cluster));
     // Longer than an answer is waited for: none of them counts.
     node.link.delay_ms.store(9500, SeqCst);
     for _ in 0..30 {
         sleep(SECOND).await;
         assert!(
-            node.tenure().lease_valid_until() <= Monotonic::from_millis(9000 + 3900),
+            node.node_state().lease_valid_until() <= Monotonic::from_millis(9000 + 3900),
             "{:?}",
-            node.tenure().lease_valid_until()
+            node.node_state().lease_valid_until()
         );
     }
-    assert!(!node.may_dial(&town));
+    assert!(!node.may_send(&cluster));
 }
 
 #[tokio::test(start_paused = true)]
 async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
-    let town = FakeCluster::new();
-    let first = RunningNode::join(&town).await;
+    let cluster = FakeCluster::new();
+    let first = RunningNode::join(&cluster).await;
     sleep(3 * SECOND).await;
     assert_eq!(first.owned_shards(), SHARD_COUNT);
-    let (second, third) = (RunningNode::join(&town).await, RunningNode::join(&town).await);
+    let (second, third) = (RunningNode::join(&cluster).await, RunningNode::join(&cluster).await);
     sleep(6 * SECOND).await;
     let shares = [&first, &second, &third].map(RunningNode::owned_shards);
     assert_eq!(shares.iter().sum::<usize>(), SHARD_COUNT, "{shares:?}");
     assert!(shares.iter().all(|share| (84..=86).contains(share)), "{shares:?}");
     for node in [&first, &second, &third] {
-        let epoch = node.tenure().epoch();
-        assert_eq!(town.shards_of(epoch), node.owned_shards(), "the store and the node see the same");
+        let epoch = node.node_state().epoch();
+        assert_eq!(node.shards_of(epoch).await, node.owned_shards(), "the store and the node see the same");
     }
-    assert_eq!(first.tenure().ownership(0), ShardOwnership::Local, "the owner of the first shard keeps it");
+    assert_eq!(
+        first.node_state().ownership(0),
+        ShardOwnership::Local,
+        "the owner of the first shard keeps it"
+    );
     // One node stops and gives everything away; one dies and is taken over.
     third.stop.stop_gracefully();
     sleep(6 * SECOND).await;
@@ -200,25 +213,25 @@ async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
 
 #[tokio::test(start_paused = true)]
 async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
-    let town = FakeCluster::new();
-    let (first, last) = (RunningNode::join(&town).await, in_shard(255, Some(RATE)));
+    let cluster = FakeCluster::new();
+    let (first, last) = (RunningNode::join(&cluster).await, in_shard(255, Some(RATE)));
     first.put(&last);
     sleep(3 * SECOND).await;
-    let hand = first.queues.take(last.id(), 1).unwrap();
-    let second = RunningNode::join(&town).await;
+    let permit = first.queues.take(last.id(), 1).unwrap();
+    let second = RunningNode::join(&cluster).await;
     second.put(&last);
     sleep(5 * SECOND).await;
-    assert_eq!(first.tenure().ownership(255), ShardOwnership::Draining);
+    assert_eq!(first.node_state().ownership(255), ShardOwnership::Draining);
     assert_eq!(
         (first.owned_shards(), second.owned_shards()),
         (SHARD_COUNT / 2, SHARD_COUNT / 2 - 1),
         "the others have gone"
     );
     assert!(!first.may_take(&last) && !second.may_take(&last), "neither has permits for it meanwhile");
-    drop(hand);
+    drop(permit);
     sleep(4 * SECOND).await;
     assert_eq!(
-        (first.tenure().ownership(255), second.tenure().ownership(255)),
+        (first.node_state().ownership(255), second.node_state().ownership(255)),
         (ShardOwnership::Remote, ShardOwnership::Local)
     );
     assert!(!first.may_take(&last) && second.may_take(&last));
@@ -226,46 +239,47 @@ async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
 
 #[tokio::test(start_paused = true)]
 async fn the_leader_keeps_its_shard_while_it_works() {
-    let town = FakeCluster::new();
-    let first = RunningNode::join(&town).await;
+    let cluster = FakeCluster::new();
+    let first = RunningNode::join(&cluster).await;
     sleep(3 * SECOND).await;
-    let at_work = first.tenure().shards_in(ShardOwnership::Local).next().map(|_| {
-        let tenure = first.queues.node_state();
-        tenure.lead(|| town.clock.monotonic()).unwrap()
+    let at_work = first.node_state().shards_in(ShardOwnership::Local).next().map(|_| {
+        let node_state = first.queues.node_state();
+        node_state.lead(|| cluster.clock.monotonic()).unwrap()
     });
     first.stop.stop_gracefully();
     sleep(3 * SECOND).await;
-    assert_eq!((town.shards_of(1), first.tenure().ownership(0)), (1, ShardOwnership::Draining));
+    assert_eq!((first.shards_of(1).await, first.node_state().ownership(0)), (1, ShardOwnership::Draining));
     drop(at_work);
     sleep(2 * SECOND).await;
-    assert_eq!(town.shards_of(1), 0);
+    assert_eq!(first.shards_of(1).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_has_any_in_flight() {
-    let town = FakeCluster::new();
-    let (home, other) = RunningNode::two(&town).await;
+    let cluster = FakeCluster::new();
+    let (owner, other) = RunningNode::two(&cluster).await;
     let shared = in_shard(0, None);
-    for node in [&home, &other] {
+    for node in [&owner, &other] {
         node.put(&shared);
         assert!(node.may_take(&shared), "shared: every node sends");
     }
     let now_limited = limited(&shared);
-    town.state().version = 5;
-    home.put(&now_limited);
-    home.tenure().set_config_version(5, home.tenure().epoch());
+    owner.node.add(&now_limited).await;
+    let version = owner.node.view().await.version;
+    owner.put(&now_limited);
+    owner.node_state().set_config_version(version, owner.node_state().epoch());
     sleep(3 * SECOND).await;
-    assert!(!home.may_take(&shared), "the other does not know yet");
+    assert!(!owner.may_take(&shared), "the other does not know yet");
     assert!(other.may_take(&shared));
-    town.state().in_flight.insert((other.tenure().epoch(), shared.id()));
+    other.node.lease(&shared, 1, &other.ids, cluster.clock.now()).await;
     other.put(&now_limited);
-    other.tenure().set_config_version(5, other.tenure().epoch());
+    other.node_state().set_config_version(version, other.node_state().epoch());
     sleep(3 * SECOND).await;
-    assert!(!home.may_take(&shared), "the other still has one in flight");
+    assert!(!owner.may_take(&shared), "the other still has one in flight");
     assert!(!other.may_take(&shared) && other.queues.is_owned_elsewhere(shared.id()));
-    town.state().in_flight.clear();
+    other.node.release(cluster.clock.now()).await;
     sleep(Duration::from_millis(600)).await;
-    assert!(home.may_take(&shared) && !home.queues.is_owned_elsewhere(shared.id()));
+    assert!(owner.may_take(&shared) && !owner.queues.is_owned_elsewhere(shared.id()));
     sleep(2 * SECOND).await;
     assert!(!other.may_take(&shared));
 }
@@ -273,32 +287,34 @@ async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_
 /// No delivery is sent in between: the next owner acts as if it had been the owner all the time.
 #[tokio::test(start_paused = true)]
 async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
-    let town = FakeCluster::new();
-    let (node, failing) = (RunningNode::join(&town).await, in_shard(0, None));
-    town.state().failing.push(failing.id());
+    let cluster = FakeCluster::new();
+    let (node, failing) = (RunningNode::join(&cluster).await, in_shard(0, None));
+    node.node.add(&failing).await;
+    node.node.lease(&failing, FAILURES, &node.ids, cluster.clock.now()).await;
+    node.node.fail_all(&failing, cluster.clock.now()).await;
     node.put(&failing);
     node.link.delay_ms.store(700, SeqCst);
-    let is_spared = || node.queues.queue(failing.id()).throttle_state(town.clock.now()).1;
-    while node.tenure().ownership(0) != ShardOwnership::Local {
+    let is_throttled = || node.queues.queue(failing.id()).throttle_state(cluster.clock.now()).1;
+    while node.node_state().ownership(0) != ShardOwnership::Local {
         sleep(Duration::from_millis(10)).await;
-        assert!(town.clock.monotonic() < Monotonic::from_millis(10_000), "it never arrives");
+        assert!(cluster.clock.monotonic() < Monotonic::from_millis(10_000), "it never arrives");
     }
-    assert!(is_spared(), "it is probed before anything else is sent to it");
+    assert!(is_throttled(), "it is probed before anything else is sent to it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn saved_up_tokens_are_dropped_when_a_queue_changes_its_owner() {
-    let town = FakeCluster::new();
-    let (home, limited) = (RunningNode::join(&town).await, in_shard(0, Some(RATE)));
-    home.put(&limited);
+    let cluster = FakeCluster::new();
+    let (owner, limited) = (RunningNode::join(&cluster).await, in_shard(0, Some(RATE)));
+    owner.put(&limited);
     sleep(3 * SECOND).await;
-    let lane = home.queues.queue(limited.id());
-    let has_token = || lane.lock().tokens.check(RATE, town.clock.now()).is_ok();
-    assert!(lane.lock().is_exclusive_owner && has_token());
-    home.queues.give_up_shards(&[0]);
-    home.queues.take_over_shards(&[0]);
-    while !lane.lock().is_exclusive_owner {
-        assert!(!home.may_take(&limited));
+    let queue = owner.queues.queue(limited.id());
+    let has_token = || queue.lock().tokens.check(RATE, cluster.clock.now()).is_ok();
+    assert!(queue.lock().is_exclusive_owner && has_token());
+    owner.queues.give_up_shards(&[0]);
+    owner.queues.take_over_shards(&[0]);
+    while !queue.lock().is_exclusive_owner {
+        assert!(!owner.may_take(&limited));
         sleep(Duration::from_millis(10)).await;
     }
     assert!(!has_token(), "what the last home sent a moment ago counts");
@@ -308,25 +324,25 @@ async fn saved_up_tokens_are_dropped_when_a_queue_changes_its_owner() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
-    let town = FakeCluster::new();
-    let (silent, other) = RunningNode::two(&town).await;
+    let cluster = FakeCluster::new();
+    let (silent, other) = RunningNode::two(&cluster).await;
     let shared = in_shard(0, None);
     silent.put(&shared);
-    let before = silent.tenure().epoch();
-    let carried = |epoch| leased(&silent.queues, &shared, epoch);
-    silent.queues.deliveries_leased(vec![carried(before)]);
+    let before = silent.node_state().epoch();
+    let leased = |epoch| leased(&silent.queues, &shared, epoch);
+    silent.queues.deliveries_leased(vec![leased(before)]);
     assert_eq!(silent.queues.permits_out(), 1);
     silent.link.is_cut.store(true, SeqCst);
     sleep(14 * SECOND).await;
-    assert_eq!(town.shards_of(other.tenure().epoch()), SHARD_COUNT, "the other has taken over");
-    assert!(!silent.may_dial(&town));
+    assert_eq!(other.shards_of(other.node_state().epoch()).await, SHARD_COUNT, "the other has taken over");
+    assert!(!silent.may_send(&cluster));
     silent.link.is_cut.store(false, SeqCst);
     sleep(8 * SECOND).await;
-    let after = silent.tenure().epoch();
+    let after = silent.node_state().epoch();
     assert_ne!(after, before);
     assert_eq!(silent.queues.permits_out(), 0, "what was queued is another's now");
     assert_eq!(
-        silent.tenure().config_version(),
+        silent.node_state().config_version(),
         NodeLease::NO_CONFIG_VERSION,
         "the store may not be what it was"
     );
@@ -335,35 +351,38 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
         (0, SHARD_COUNT),
         "what it could not serve stays with the other"
     );
-    assert!(!silent.may_dial(&town) && !silent.may_take(&shared), "it gives out no permits either");
-    silent.tenure().set_config_version(0, after);
+    assert!(!silent.may_send(&cluster) && !silent.may_take(&shared), "it gives out no permits either");
+    silent.node_state().set_config_version(0, after);
     sleep(5 * SECOND).await;
     assert_eq!((silent.owned_shards(), other.owned_shards()), (SHARD_COUNT / 2, SHARD_COUNT / 2));
-    assert!(silent.may_dial(&town) && silent.may_take(&shared));
-    assert_eq!(silent.ids.next_range(town.clock.now(), 1) >> 16 & 0x3f, after, "its ids are of its new slot");
+    assert!(silent.may_send(&cluster) && silent.may_take(&shared));
+    let nodes = silent.node.view().await.nodes;
+    let slot = nodes.iter().find(|node| node.epoch == after).and_then(|node| node.slot);
+    let id = silent.ids.next_range(cluster.clock.now(), 1);
+    assert_eq!(slot.map(i64::from), Some(id >> 16 & 0x3f), "its ids are of its new slot");
     // A delivery that was committed before the takeover and is handed over only now.
-    silent.queues.deliveries_leased(vec![carried(before)]);
+    silent.queues.deliveries_leased(vec![leased(before)]);
     assert_eq!(silent.queues.permits_out(), 0);
-    silent.queues.deliveries_leased(vec![carried(after)]);
+    silent.queues.deliveries_leased(vec![leased(after)]);
     assert_eq!(silent.queues.permits_out(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_with_spare_permits_helps_with_a_shared_queue_that_its_owner_cannot_keep_up_with() {
-    let town = FakeCluster::new();
-    let (home, other) = RunningNode::two(&town).await;
+    let cluster = FakeCluster::new();
+    let (owner, other) = RunningNode::two(&cluster).await;
     let shared = in_shard(0, None);
-    for node in [&home, &other] {
+    for node in [&owner, &other] {
         node.put(&shared);
     }
-    other.queues.delivery_waiting(shared.id(), town.clock.now());
+    other.queues.delivery_waiting(shared.id(), cluster.clock.now());
     assert_eq!(other.queues.first_due(), None, "its owner looks after it");
-    home.queues.queue(shared.id()).lock().has_stored_backlog = true;
+    owner.queues.queue(shared.id()).lock().has_stored_backlog = true;
     sleep(3 * SECOND).await;
-    assert!(other.queues.take_due(town.clock.now(), 9).iter().any(|lane| lane.endpoint == shared.id()));
-    home.queues.queue(shared.id()).lock().has_stored_backlog = false;
+    assert!(other.queues.take_due(cluster.clock.now(), 9).iter().any(|queue| queue.endpoint == shared.id()));
+    owner.queues.queue(shared.id()).lock().has_stored_backlog = false;
     sleep(3 * SECOND).await;
-    other.queues.take_due(town.clock.now(), 9);
-    other.queues.delivery_waiting(shared.id(), town.clock.now());
+    other.queues.take_due(cluster.clock.now(), 9);
+    other.queues.delivery_waiting(shared.id(), cluster.clock.now());
     assert_eq!(other.queues.first_due(), None, "and again");
 }

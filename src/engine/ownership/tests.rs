@@ -25,16 +25,16 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 /// With one app and no endpoints.
-pub(in crate::engine) fn queues_of(tenure: Arc<NodeLease>) -> (Arc<EndpointQueues>, QueueEvents) {
-    let directory = Arc::<ConfigCache>::default();
-    directory.put_app(app(None), AppRules::MISSING_CONTRACT);
+pub(in crate::engine) fn queues_of(node_state: Arc<NodeLease>) -> (Arc<EndpointQueues>, QueueEvents) {
+    let config_cache = Arc::<ConfigCache>::default();
+    config_cache.put_app(app(None), AppRules::MISSING_CONTRACT);
     let limits = EngineLimits {
         deliveries_in_flight_max: 100,
         bytes_max: 1 << 20,
         in_flight_per_endpoint: 10,
         limits: SharedLimits::default(),
     };
-    EndpointQueues::new(limits, directory, tenure)
+    EndpointQueues::new(limits, config_cache, node_state)
 }
 
 fn app(limits: Option<AppLimits>) -> App {
@@ -57,13 +57,13 @@ pub(in crate::engine) fn limited(endpoint: &Endpoint) -> Arc<Endpoint> {
     Arc::new(Endpoint { record, ..endpoint.clone() })
 }
 
-pub(in crate::engine) fn put(lanes: &EndpointQueues, endpoint: &Arc<Endpoint>) {
-    assert!(lanes.config_cache.put_endpoint(endpoint.clone()));
-    lanes.endpoint_changed(endpoint.id());
+pub(in crate::engine) fn put(queues: &EndpointQueues, endpoint: &Arc<Endpoint>) {
+    assert!(queues.config_cache.put_endpoint(endpoint.clone()));
+    queues.endpoint_changed(endpoint.id());
 }
 
 /// A leased delivery, as the store passes it on.
-pub(in crate::engine) fn leased(lanes: &EndpointQueues, endpoint: &Endpoint, epoch: i64) -> LeasedDelivery {
+pub(in crate::engine) fn leased(queues: &EndpointQueues, endpoint: &Endpoint, epoch: i64) -> LeasedDelivery {
     let event = Event {
         id: EventId::from_i64(1),
         app: APP,
@@ -77,129 +77,130 @@ pub(in crate::engine) fn leased(lanes: &EndpointQueues, endpoint: &Endpoint, epo
         has_no_subscribers: false,
         body_cache: BodyCache::default(),
     };
-    let hand = lanes.take(endpoint.id(), 1).unwrap();
+    let permit = queues.take(endpoint.id(), 1).unwrap();
     let delivery = Delivery::new(DeliveryId::from_i64(2), APP, event.id, endpoint.id(), at(0), None);
-    LeasedDelivery { delivery, event: Arc::new(event), due: at(0), permit: hand, epoch }
+    LeasedDelivery { delivery, event: Arc::new(event), due: at(0), permit, epoch }
 }
 
 fn node() -> (Arc<EndpointQueues>, QueueEvents) {
-    let tenure = NodeLease::default();
-    tenure.join(7);
-    queues_of(Arc::new(tenure))
+    let node_state = NodeLease::default();
+    node_state.join(7);
+    queues_of(Arc::new(node_state))
 }
 
 #[test]
 fn on_a_single_node_no_queue_is_exclusive_and_every_shard_is_its_own() {
-    let (lanes, _events) = queues_of(Arc::new(NodeLease::single_node()));
+    let (queues, _events) = queues_of(Arc::new(NodeLease::single_node()));
     let limited = in_shard(9, Some(RATE));
-    put(&lanes, &limited);
-    assert!(lanes.take(limited.id(), 1).is_some() && lanes.is_owned_here(limited.id()));
-    assert!(lanes.take_unconfirmed().is_empty());
+    put(&queues, &limited);
+    assert!(queues.take(limited.id(), 1).is_some() && queues.is_owned_here(limited.id()));
+    assert!(queues.take_unconfirmed().is_empty());
 }
 
 #[test]
 fn endpoints_of_an_app_with_limits_are_in_one_shard_and_exclusive() {
-    let (lanes, _events) = node();
+    let (queues, _events) = node();
     let (one, other) = (in_shard(1, None), in_shard(2, None));
     for endpoint in [&one, &other] {
-        put(&lanes, endpoint);
+        put(&queues, endpoint);
     }
-    let shards =
-        || [&one, &other].map(|endpoint| lanes.settings(endpoint.id())).map(|is| (is.shard, is.is_exclusive));
+    let shards = || {
+        [&one, &other].map(|endpoint| queues.settings(endpoint.id())).map(|is| (is.shard, is.is_exclusive))
+    };
     assert_eq!(shards(), [(1, false), (2, false)]);
     let limits = AppLimits { max_in_flight: Some(3), rate_limit: None };
-    lanes.config_cache.put_app(app(Some(limits)), AppRules::MISSING_CONTRACT);
-    lanes.app_changed(APP);
+    queues.config_cache.put_app(app(Some(limits)), AppRules::MISSING_CONTRACT);
+    queues.app_changed(APP);
     assert_eq!(shards(), [(shard_of_app(APP), true); 2]);
-    assert!(lanes.take(one.id(), 1).is_none() && lanes.is_owned_elsewhere(one.id()));
+    assert!(queues.take(one.id(), 1).is_none() && queues.is_owned_elsewhere(one.id()));
 }
 
 #[test]
 fn queued_deliveries_are_released_when_only_another_node_may_send_them() {
-    let (lanes, _events) = node();
+    let (queues, _events) = node();
     let shared = in_shard(5, None);
-    put(&lanes, &shared);
-    lanes.deliveries_leased(vec![leased(&lanes, &shared, 7)]);
-    let lane = lanes.queue(shared.id());
-    assert!(lane.take_unsendable(at(1)).is_empty());
-    put(&lanes, &limited(&shared));
-    assert!(lane.try_admit_next(at(1)).0.is_none());
-    assert_eq!(lane.take_unsendable(at(1)).len(), 1);
+    put(&queues, &shared);
+    queues.deliveries_leased(vec![leased(&queues, &shared, 7)]);
+    let queue = queues.queue(shared.id());
+    assert!(queue.take_unsendable(at(1)).is_empty());
+    put(&queues, &limited(&shared));
+    assert!(queue.try_admit_next(at(1)).0.is_none());
+    assert_eq!(queue.take_unsendable(at(1)).len(), 1);
     // On its owner it goes back too, until that is confirmed as the only sender.
-    lanes.node_state().set_ownership(5, ShardOwnership::Local);
-    lane.become_exclusive_owner(at(1));
-    lanes.deliveries_leased(vec![leased(&lanes, &shared, 7)]);
-    assert!(lane.take_unsendable(at(2)).is_empty() && lane.try_admit_next(at(3)).0.is_some());
+    queues.node_state().set_ownership(5, ShardOwnership::Local);
+    queue.become_exclusive_owner(at(1));
+    queues.deliveries_leased(vec![leased(&queues, &shared, 7)]);
+    assert!(queue.take_unsendable(at(2)).is_empty() && queue.try_admit_next(at(3)).0.is_some());
 }
 
 #[test]
 fn a_queue_that_was_perhaps_shared_between_two_changes_is_confirmed_again() {
-    let (lanes, _events) = node();
-    lanes.node_state().set_ownership(5, ShardOwnership::Local);
+    let (queues, _events) = node();
+    queues.node_state().set_ownership(5, ShardOwnership::Local);
     let endpoint = in_shard(5, Some(RATE));
-    put(&lanes, &endpoint);
-    let lane = lanes.queue(endpoint.id());
-    lane.become_exclusive_owner(at(1));
-    lanes.take_unconfirmed();
+    put(&queues, &endpoint);
+    let queue = queues.queue(endpoint.id());
+    queue.become_exclusive_owner(at(1));
+    queues.take_unconfirmed();
     let next = limited(&endpoint);
-    put(&lanes, &next);
-    assert!(!lane.is_sent_elsewhere() && lanes.take_unconfirmed().is_empty(), "every change was seen");
-    put(&lanes, &limited(&limited(&next)));
-    assert!(lane.is_sent_elsewhere());
-    assert_eq!(lanes.take_unconfirmed(), BTreeSet::from([endpoint.id()]));
+    put(&queues, &next);
+    assert!(!queue.is_sent_elsewhere() && queues.take_unconfirmed().is_empty(), "every change was seen");
+    put(&queues, &limited(&limited(&next)));
+    assert!(queue.is_sent_elsewhere());
+    assert_eq!(queues.take_unconfirmed(), BTreeSet::from([endpoint.id()]));
 }
 
 #[test]
 fn queues_of_an_app_with_limits_are_confirmed_again_when_the_app_was_changed() {
-    let (lanes, _events) = node();
-    lanes.node_state().set_ownership(shard_of_app(APP), ShardOwnership::Local);
+    let (queues, _events) = node();
+    queues.node_state().set_ownership(shard_of_app(APP), ShardOwnership::Local);
     let endpoint = in_shard(5, None);
-    put(&lanes, &endpoint);
+    put(&queues, &endpoint);
     let change = |seconds| {
         let limits = Some(AppLimits { max_in_flight: Some(3), rate_limit: None });
-        lanes
+        queues
             .config_cache
             .put_app(App { updated_at: at(seconds), ..app(limits) }, AppRules::MISSING_CONTRACT);
-        lanes.app_changed(APP);
+        queues.app_changed(APP);
     };
     change(1);
-    let lane = lanes.queue(endpoint.id());
-    lane.become_exclusive_owner(at(2));
-    lanes.take_unconfirmed();
+    let queue = queues.queue(endpoint.id());
+    queue.become_exclusive_owner(at(2));
+    queues.take_unconfirmed();
     change(1);
-    assert!(!lane.is_sent_elsewhere() && lanes.take_unconfirmed().is_empty(), "nothing was changed");
+    assert!(!queue.is_sent_elsewhere() && queues.take_unconfirmed().is_empty(), "nothing was changed");
     change(3);
-    assert!(lane.is_sent_elsewhere(), "in between it may have had none");
-    assert_eq!(lanes.take_unconfirmed(), BTreeSet::from([endpoint.id()]));
+    assert!(queue.is_sent_elsewhere(), "in between it may have had none");
+    assert_eq!(queues.take_unconfirmed(), BTreeSet::from([endpoint.id()]));
 }
 
 #[test]
 fn only_the_owner_fetches_what_waits_and_an_exclusive_queue_only_once_confirmed() {
-    let (lanes, _events) = node();
+    let (queues, _events) = node();
     let (shared, limited) = (in_shard(5, None), in_shard(6, Some(RATE)));
     let asks = |endpoint: &Endpoint| {
-        let lane = lanes.queue(endpoint.id());
-        lane.note_due(at(0));
-        matches!(lane.begin_refill(1, at(1)), RefillDecision::Refill(_))
+        let queue = queues.queue(endpoint.id());
+        queue.note_due(at(0));
+        matches!(queue.begin_refill(1, at(1)), RefillDecision::Refill(_))
     };
     for endpoint in [&shared, &limited] {
-        put(&lanes, endpoint);
+        put(&queues, endpoint);
     }
     assert!(!asks(&shared) && !asks(&limited));
     for shard in [5, 6] {
-        lanes.node_state().set_ownership(shard, ShardOwnership::Local);
+        queues.node_state().set_ownership(shard, ShardOwnership::Local);
     }
-    lanes.take_unconfirmed();
+    queues.take_unconfirmed();
     assert!(asks(&shared) && !asks(&limited));
     assert_eq!(
-        lanes.take_unconfirmed().into_iter().collect::<Vec<_>>(),
+        queues.take_unconfirmed().into_iter().collect::<Vec<_>>(),
         [limited.id()],
         "its confirmation is requested"
     );
-    lanes.become_exclusive_owner(limited.id(), at(1));
+    queues.become_exclusive_owner(limited.id(), at(1));
     assert!(asks(&limited));
     for shard in [5, 6] {
-        lanes.node_state().set_ownership(shard, ShardOwnership::Draining);
+        queues.node_state().set_ownership(shard, ShardOwnership::Draining);
     }
     assert!(
         asks(&shared) && !asks(&limited),
@@ -209,21 +210,21 @@ fn only_the_owner_fetches_what_waits_and_an_exclusive_queue_only_once_confirmed(
 
 #[test]
 fn on_other_nodes_an_open_circuit_gives_no_permits_until_its_time_is_over_and_then_one_at_a_time() {
-    let (lanes, _events) = node();
+    let (queues, _events) = node();
     let shared = in_shard(5, None);
-    put(&lanes, &shared);
-    lanes.start_half_open(shared.id(), at(0));
-    let lane = lanes.queue(shared.id());
-    assert!(lanes.take(shared.id(), 1).is_none());
-    lane.set_helping(true);
-    lane.note_due(at(0));
-    assert!(matches!(lane.begin_refill(1, at(1)), RefillDecision::NotBefore(_)), "its owner probes");
-    lanes.survey(at(1));
-    assert!(lanes.take(shared.id(), 1).is_some());
-    assert_eq!(lane.lock().concurrency(), 1);
+    put(&queues, &shared);
+    queues.start_half_open(shared.id(), at(0));
+    let queue = queues.queue(shared.id());
+    assert!(queues.take(shared.id(), 1).is_none());
+    queue.set_helping(true);
+    queue.note_due(at(0));
+    assert!(matches!(queue.begin_refill(1, at(1)), RefillDecision::NotBefore(_)), "its owner probes");
+    queues.survey(at(1));
+    assert!(queues.take(shared.id(), 1).is_some());
+    assert_eq!(queue.lock().concurrency(), 1);
     // On its owner only a probe can close it.
-    lanes.node_state().set_ownership(5, ShardOwnership::Local);
-    lanes.start_half_open(shared.id(), at(1));
-    lanes.survey(at(1).plus(Duration::from_hours(1)));
-    assert!(lanes.take(shared.id(), 1).is_none());
+    queues.node_state().set_ownership(5, ShardOwnership::Local);
+    queues.start_half_open(shared.id(), at(1));
+    queues.survey(at(1).plus(Duration::from_hours(1)));
+    assert!(queues.take(shared.id(), 1).is_none());
 }

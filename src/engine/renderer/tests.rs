@@ -72,15 +72,15 @@ async fn a_run_that_does_not_stop_keeps_its_slot_until_its_thread_ends_and_other
     let (ended, other) = tokio::join!(stuck_run, others);
     assert_eq!(message_of(&other.unwrap()), "made");
     assert_eq!(message_of(&ended.unwrap()), "did not stop when its time was over");
-    let turn = renderer.fairness.of(AppId::from_i64(1)).unwrap();
-    assert!(turn.slow.take_free().is_none(), "its thread has the app's turn");
+    let slow_runs = renderer.fairness.of(AppId::from_i64(1)).unwrap();
+    assert!(slow_runs.slow.take_free().is_none(), "its thread has the app's turn");
     let one = renderer.slow_slots.take_free().unwrap();
     assert!(renderer.slow_slots.take_free().is_none(), "and a slot");
     drop(one);
     let again = renderer.convert(&never_ending, &stuck, rule(1, 10)).await.unwrap_err();
     assert_eq!(again.dead_reason, None, "{again:?}");
     let all_back = async {
-        while turn.slow.take_free().is_none() {
+        while slow_runs.slow.take_free().is_none() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         (renderer.slow_slots.take_free(), renderer.slow_slots.take_free())
@@ -93,10 +93,10 @@ async fn a_run_that_does_not_stop_keeps_its_slot_until_its_thread_ends_and_other
 async fn deliveries_are_released_with_a_reason_when_all_slots_are_lost() {
     let renderer = Renderer::default();
     let mut lost = Vec::new();
-    while let Some(mut place) = renderer.quick_slots.take_free() {
+    while let Some(mut slot) = renderer.quick_slots.take_free() {
         assert!(!renderer.quick_slots.are_all_lost());
-        place.lose();
-        lost.push(place);
+        slot.lose();
+        lost.push(slot);
     }
     let fault = renderer.convert(&event(1, 1, "{}"), &version(ENDLESS), rule(1, 100)).await.unwrap_err();
     assert_eq!(fault.dead_reason, None);

@@ -18,20 +18,20 @@ pub(super) struct RenderedMail {
 }
 
 /// Renders an e-mail. Fails with a text if an address is invalid.
-pub(super) fn render(letter: &Email, from: &Mailbox) -> Result<RenderedMail, String> {
+pub(super) fn render(email: &Email, from: &Mailbox) -> Result<RenderedMail, String> {
     let address = |text: &str| text.parse::<Address>().map_err(|_| format!("{text} is no e-mail address"));
-    let (sender, to) = (address(&from.address)?, address(&letter.to)?);
-    let since_epoch = Duration::from_millis(letter.at.as_millis().unsigned_abs());
+    let (sender, to) = (address(&from.address)?, address(&email.to)?);
+    let since_epoch = Duration::from_millis(email.at.as_millis().unsigned_abs());
     let by_ourselves = HeaderName::new_from_ascii_str("Auto-Submitted");
     let message = Message::builder()
         .from(MailAddress::new(from.name.clone(), sender.clone()))
         .to(MailAddress::new(None, to.clone()))
-        .subject(letter.subject.as_str())
-        .message_id(Some(format!("<{}@{}>", letter.id, from.host())))
+        .subject(email.subject.as_str())
+        .message_id(Some(format!("<{}@{}>", email.id, from.host())))
         .date(SystemTime::UNIX_EPOCH + since_epoch)
         .raw_header(HeaderValue::new(by_ourselves, "auto-generated".to_owned()))
         .header(ContentType::TEXT_PLAIN)
-        .body(letter.body.clone())
+        .body(email.body.clone())
         .map_err(|error| format!("the mail cannot be written: {error}"))?;
     Ok(RenderedMail { from: sender, to, bytes: message.formatted() })
 }
@@ -42,7 +42,7 @@ mod tests {
     use crate::domain::{email_address::is_email_address, time::Timestamp};
     use proptest::prelude::*;
 
-    fn letter(subject: &str, body: &str, to: &str) -> Email {
+    fn email(subject: &str, body: &str, to: &str) -> Email {
         let (id, at) = ("ntc_1.5.app_1".to_owned(), Timestamp::from_millis(1_794_700_800_000));
         Email { id, to: to.to_owned(), subject: subject.to_owned(), body: body.to_owned(), at }
     }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_mail_says_who_what_when_and_that_no_person_sent_it() {
-        let written = render(&letter("It is off", "Hello\nthere", "ops@shop.example"), &sender()).unwrap();
+        let written = render(&email("It is off", "Hello\nthere", "ops@shop.example"), &sender()).unwrap();
         let text = String::from_utf8(written.bytes).unwrap();
         for line in [
             "To: ops@shop.example",
@@ -79,10 +79,10 @@ mod tests {
     proptest! {
         #[test]
         fn a_subject_or_text_never_adds_a_header(subject in any::<String>(), body in any::<String>()) {
-            let plain = headers(&render(&letter("s", "b", "a@b.c"), &sender()).unwrap().bytes);
+            let plain = headers(&render(&email("s", "b", "a@b.c"), &sender()).unwrap().bytes);
             // `EmailRenderer` passes its subjects through this.
             let subject = crate::domain::notice::one_line(&subject, 200);
-            let written = render(&letter(&subject, &body, "a@b.c"), &sender()).unwrap();
+            let written = render(&email(&subject, &body, "a@b.c"), &sender()).unwrap();
             prop_assert!(written.bytes.is_ascii());
             let mut found = headers(&written.bytes);
             found.retain(|name| name != "content-transfer-encoding");
@@ -97,7 +97,7 @@ mod tests {
         ) {
             let address = format!("{name}@{host}");
             if is_email_address(&address) {
-                prop_assert!(render(&letter("s", "b", &address), &sender()).is_ok(), "{}", address);
+                prop_assert!(render(&email("s", "b", &address), &sender()).is_ok(), "{}", address);
             }
         }
     }

@@ -30,9 +30,9 @@ impl Service {
         publish: PublishRequest<'_>,
     ) -> PreparedEvent {
         let now = self.clock.now();
-        let mut wanting = endpoints.matching(publish.event_type);
-        wanting.retain(|endpoint| receives_deliveries(endpoint));
-        let id = self.take_ids(now, 1 + wanting.len() as u32);
+        let mut subscribers = endpoints.matching(publish.event_type);
+        subscribers.retain(|endpoint| receives_deliveries(endpoint));
+        let id = self.take_ids(now, 1 + subscribers.len() as u32);
         let (dedup, fingerprint) = dedup_keys(app, &publish);
         let event = Arc::new(Event {
             id: EventId::from_i64(id),
@@ -44,12 +44,16 @@ impl Service {
             data: publish.data,
             key: publish.key.map(str::to_owned),
             deliver_at: publish.deliver_at,
-            has_no_subscribers: wanting.is_empty(),
+            has_no_subscribers: subscribers.is_empty(),
             body_cache: BodyCache::default(),
         });
-        let births = fan_out(&event, &wanting, &*self.permits, now);
-        let names = wanting.into_iter().map(|endpoint| EndpointUid::LoadedCounts(endpoint.clone()));
-        let deliveries = births.iter().map(|birth| birth.delivery.id).zip(names).collect();
-        PreparedEvent { new_event: NewEvent { event, deliveries: births, dedup, fingerprint }, deliveries }
+        let new_deliveries = fan_out(&event, &subscribers, &*self.permits, now);
+        let names = subscribers.into_iter().map(|endpoint| EndpointUid::Loaded(endpoint.clone()));
+        let deliveries =
+            new_deliveries.iter().map(|new_delivery| new_delivery.delivery.id).zip(names).collect();
+        PreparedEvent {
+            new_event: NewEvent { event, deliveries: new_deliveries, dedup, fingerprint },
+            deliveries,
+        }
     }
 }

@@ -60,25 +60,25 @@ impl Service {
         events: &[Result<PublishRequest<'_>, Error>],
     ) -> Vec<Option<Error>> {
         let mut broken: Vec<Option<Error>> = vec![None; events.len()];
-        let (mut checks, mut hints) = (Vec::new(), 0);
+        let (mut checks, mut suggestions) = (Vec::new(), 0);
         {
             let catalogue = self.config_cache.catalogue();
-            for (place, publish) in events.iter().enumerate() {
+            for (index, publish) in events.iter().enumerate() {
                 let Ok(publish) = publish else { continue };
-                match self.check_type(&catalogue, publish.event_type, hints < SUGGESTIONS_MAX) {
+                match self.check_type(&catalogue, publish.event_type, suggestions < SUGGESTIONS_MAX) {
                     Ok(None) => {}
                     Ok(Some(event_type)) => {
-                        checks.push(SchemaCheck { index: place, event_type, data: publish.data.clone() });
+                        checks.push(SchemaCheck { index, event_type, data: publish.data.clone() });
                     }
                     Err(refused) => {
-                        hints += usize::from(matches!(refused, PublishRuleError::Unknown { .. }));
-                        broken[place] = Some(rule_error(refused));
+                        suggestions += usize::from(matches!(refused, PublishRuleError::Unknown { .. }));
+                        broken[index] = Some(rule_error(refused));
                     }
                 }
             }
         }
-        for (place, error) in self.check_all(app, checks).await {
-            broken[place] = Some(error);
+        for (index, error) in self.check_all(app, checks).await {
+            broken[index] = Some(error);
         }
         broken
     }
@@ -129,9 +129,9 @@ impl Service {
         match self.rule_pool.run(Some(app), "data", work).await {
             Ok(checked) => {
                 let checked = places.into_iter().zip(checked);
-                errors.extend(checked.filter_map(|(place, checked)| Some((place, checked.err()?))));
+                errors.extend(checked.filter_map(|(index, checked)| Some((index, checked.err()?))));
             }
-            Err(error) => errors.extend(places.into_iter().map(|place| (place, error.clone()))),
+            Err(error) => errors.extend(places.into_iter().map(|index| (index, error.clone()))),
         }
         errors
     }
@@ -140,9 +140,9 @@ impl Service {
     pub(in crate::service) fn check_types_known(&self, event_types: &[String]) -> Result<(), Error> {
         let is_exact = |name: &str| !name.ends_with('*') && check_event_type(name).is_ok();
         let catalogue = self.config_cache.catalogue();
-        for (place, name) in event_types.iter().enumerate().filter(|(_, name)| is_exact(name)) {
+        for (index, name) in event_types.iter().enumerate().filter(|(_, name)| is_exact(name)) {
             if let Err(broken @ PublishRuleError::Unknown { .. }) = self.check_type(&catalogue, name, true) {
-                return Err(Error::RuleViolation { field: format!("event_types[{place}]"), broken });
+                return Err(Error::RuleViolation { field: format!("event_types[{index}]"), broken });
             }
         }
         Ok(())

@@ -78,8 +78,8 @@ pub enum DatabaseAddressError {
     Value { name: &'static str, allowed: &'static str },
     #[error("{0} cannot be given; what can is {list}", list = every_parameter())]
     Unknown(&'static str),
-    #[error("parameter {place} behind the ? is none that can be given; the nearest is {nearest}")]
-    Mistyped { place: usize, nearest: &'static str },
+    #[error("parameter {index} behind the ? is none that can be given; the nearest is {nearest}")]
+    Mistyped { index: usize, nearest: &'static str },
     #[error("sslrootcert is for sslmode=verify-full, and nothing would be verified")]
     InVain,
 }
@@ -113,7 +113,7 @@ impl DatabaseAddress {
     pub fn parse(text: &str) -> Result<Self, DatabaseAddressError> {
         let rest = ["postgres://", "postgresql://"].iter().find_map(|scheme| text.strip_prefix(scheme));
         let rest = rest.ok_or(DatabaseAddressError::NotOne)?;
-        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut ours = OwnParameters::default();
         let mut theirs = Vec::new();
         for (at, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
@@ -122,7 +122,7 @@ impl DatabaseAddress {
                 theirs.push(pair);
             }
         }
-        let config = Config::from_str(&format!("postgres://{place}?{}", theirs.join("&")));
+        let config = Config::from_str(&format!("postgres://{authority}?{}", theirs.join("&")));
         let mut config = config.map_err(|_| DatabaseAddressError::Place)?;
         must_be_complete(&config)?;
         let security = ours.security(config.get_hosts())?;
@@ -159,7 +159,7 @@ fn must_be_complete(config: &Config) -> Result<(), DatabaseAddressError> {
 }
 
 /// Checks that the client library knows the parameter and accepts its value.
-fn require_known_parameter(pair: &str, place: usize) -> Result<(), DatabaseAddressError> {
+fn require_known_parameter(pair: &str, index: usize) -> Result<(), DatabaseAddressError> {
     let given = pair.split_once('=').map_or(pair, |(name, _)| name);
     if let Some((name, allowed)) = CLIENT_PARAMETERS.into_iter().find(|(name, _)| *name == given) {
         let is_taken = pair.contains('=') && Config::from_str(&format!("postgres://?{pair}")).is_ok();
@@ -175,7 +175,7 @@ fn require_known_parameter(pair: &str, place: usize) -> Result<(), DatabaseAddre
     let known = OWN_PARAMETERS.into_iter().chain(CLIENT_PARAMETERS.map(|(name, _)| name));
     let nearness = |name: &&str| strsim::jaro_winkler(name, given);
     let nearest = known.max_by(|a, b| nearness(a).total_cmp(&nearness(b))).unwrap_or_default();
-    Err(DatabaseAddressError::Mistyped { place, nearest })
+    Err(DatabaseAddressError::Mistyped { index, nearest })
 }
 
 /// Shows hosts and database, without the login.
@@ -237,7 +237,7 @@ impl OwnParameters {
                 name == "localhost" || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
             }
         };
-        let asked = match self.sslmode.as_deref() {
+        let mode = match self.sslmode.as_deref() {
             Some("disable") => Security::Plain,
             Some("prefer") => Security::IfOffered,
             Some("require") => Security::Encrypted,
@@ -249,10 +249,10 @@ impl OwnParameters {
             None if hosts.iter().all(is_here) && self.sslrootcert.is_none() => Security::IfOffered,
             None => Security::Verified(self.sslrootcert.clone()),
         };
-        if self.sslrootcert.is_some() && !matches!(asked, Security::Verified(_)) {
+        if self.sslrootcert.is_some() && !matches!(mode, Security::Verified(_)) {
             return Err(DatabaseAddressError::InVain);
         }
-        Ok(if hosts.iter().all(is_socket) { Security::Plain } else { asked })
+        Ok(if hosts.iter().all(is_socket) { Security::Plain } else { mode })
     }
 }
 
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_missing_or_wrong_part_and_repeats_no_password() {
-        let place = "user:password@host:5432/name";
+        let authority = "user:password@host:5432/name";
         for (bad, said) in [
             ("hunter2", "postgres://"),
             ("mysql://me:hunter2@db/ph", "postgres://"),
@@ -297,7 +297,7 @@ mod tests {
             ("postgres://me:hunter2@/ph", "the host is missing"),
             ("postgres://me:hunter2@db", "the name of the database is missing"),
             ("postgres://db/ph?password=hunter2", "the user is missing"),
-            ("postgres://me:hunter2@db:port/ph", place),
+            ("postgres://me:hunter2@db:port/ph", authority),
             // Passwords that are not escaped as required.
             ("postgres://me:p@hunter2@db/ph", "@ and % are written"),
             ("postgres://me:p?hunter2@db/ph", "@ and % are written"),

@@ -9,7 +9,7 @@ use crate::{
     domain::{delivery::Delivery, event::DedupKey, id::EventId},
     store::{
         deliveries::NewEvent,
-        sql::{BulkOp, Command, EVENT, Result, WriterId, event_row, lane, params},
+        sql::{BulkOp, Command, EVENT, Result, WriterId, event_row, params, queue_column},
     },
 };
 use std::{collections::HashSet, sync::LazyLock};
@@ -34,7 +34,7 @@ pub(super) fn accepting(given: &str, first: usize) -> [String; 2] {
         format!("INSERT INTO events ({EVENT}) SELECT published.* FROM {given}{events} AS published"),
         format!(
             "INSERT INTO deliveries_open (id, app, event, endpoint, state, queue, due, give_up_at, retry_index, attempt_count, history_len, due_action)
-             SELECT born.*, 0, 0, 0, 0 FROM {given}{deliveries} AS born"
+             SELECT fresh.*, 0, 0, 0, 0 FROM {given}{deliveries} AS fresh"
         ),
     ]
 }
@@ -101,16 +101,16 @@ impl BulkAccept {
     /// Returns the rows to be written by this writer, without events that did not get their keys. `None` if there are none.
     pub(super) fn new_rows(
         &self,
-        seat: WriterId,
+        writer_id: WriterId,
         batch: &mut [Box<dyn Command>],
         lost: &HashSet<EventId>,
     ) -> Result<Option<NewEventRows>> {
-        let mut born =
+        let mut accepted =
             NewEventRows { events: ColumnRows::new(EVENTS), deliveries: ColumnRows::new(DELIVERIES) };
         each(batch, &self.gathered, &mut |new| {
-            if lost.contains(&new.event.id) { Ok(()) } else { born.push(seat, new) }
+            if lost.contains(&new.event.id) { Ok(()) } else { accepted.push(writer_id, new) }
         })?;
-        Ok((born.events.len() > 0).then_some(born))
+        Ok((accepted.events.len() > 0).then_some(accepted))
     }
 
     /// Accepts, one by one, the events that did not get their keys: another event has a key by now, and is found by it.
@@ -121,8 +121,8 @@ impl BulkAccept {
         lost: &HashSet<EventId>,
     ) -> Result<()> {
         self.keys.clear();
-        for (place, event) in std::mem::take(&mut self.gathered) {
-            if let BulkOp::Accept(accept) = batch[place].bulk_op()
+        for (index, event) in std::mem::take(&mut self.gathered) {
+            if let BulkOp::Accept(accept) = batch[index].bulk_op()
                 && lost.contains(&accept.event(event).event.id)
             {
                 accept.apply_one(tx, event)?;
@@ -139,13 +139,13 @@ pub(super) struct NewEventRows {
 }
 
 impl NewEventRows {
-    fn push(&mut self, seat: WriterId, new: &NewEvent) -> Result<()> {
-        seat.check_id(new.event.id.as_i64())?;
+    fn push(&mut self, writer_id: WriterId, new: &NewEvent) -> Result<()> {
+        writer_id.check_id(new.event.id.as_i64())?;
         event_row(&new.event, &new.dedup, &mut |row| self.events.push(row))?;
-        new.deliveries.iter().map(|birth| &birth.delivery).try_for_each(|delivery| {
+        new.deliveries.iter().map(|new_delivery| &new_delivery.delivery).try_for_each(|delivery| {
             let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = delivery;
-            let lane = lane(delivery, seat.epoch);
-            self.deliveries.push(params![id, app, event, endpoint, state, lane, due, give_up_at])
+            let queue = queue_column(delivery, writer_id.epoch);
+            self.deliveries.push(params![id, app, event, endpoint, state, queue, due, give_up_at])
         })
     }
 
@@ -171,8 +171,8 @@ fn each(
     gathered: &[EventPosition],
     with: &mut dyn FnMut(&NewEvent) -> Result<()>,
 ) -> Result<()> {
-    for (place, event) in gathered {
-        if let BulkOp::Accept(accept) = batch[*place].bulk_op() {
+    for (index, event) in gathered {
+        if let BulkOp::Accept(accept) = batch[*index].bulk_op() {
             with(accept.event(*event))?;
         }
     }

@@ -1,4 +1,4 @@
-//! Writes a batch in a few statements instead of some for each command. Simple commands (`sql/hot.rs`) are collected and
+//! Writes a batch in a few statements instead of some for each command. Simple commands (`sql/bulk_ops.rs`) are collected and
 //! written together; every other command is applied by itself, after the collected ones wherever it could see them.
 
 use super::{
@@ -18,29 +18,30 @@ use std::collections::HashSet;
 /// Applies every command of a batch as if they ran one after the other.
 pub(super) fn apply_all(
     tx: &Transaction<'_>,
-    seat: WriterId,
+    writer_id: WriterId,
     batch: &mut [Box<dyn Command>],
 ) -> Result<CommitTail> {
-    let mut gathered = BulkWriter { seat, births: BulkAccept::default(), endings: BulkComplete::default() };
-    for place in 0..batch.len() {
-        gathered.add(tx, batch, place)?;
+    let mut gathered =
+        BulkWriter { writer_id, accepted: BulkAccept::default(), ends: BulkComplete::default() };
+    for index in 0..batch.len() {
+        gathered.add(tx, batch, index)?;
     }
-    let born = gathered.write_collected(tx, batch)?;
-    Ok(CommitTail { born, added: added_by(batch)? })
+    let accepted = gathered.write_collected(tx, batch)?;
+    Ok(CommitTail { accepted, added: added_by(batch)? })
 }
 
 /// The end of a batch, on which no other command depends: it is sent together with the COMMIT.
 pub(super) struct CommitTail {
-    born: Option<NewEventRows>,
+    accepted: Option<NewEventRows>,
     added: Vec<String>,
 }
 
 impl CommitTail {
     /// Commits; returns the newest notice.
     pub(super) fn commit(self, tx: Transaction<'_>) -> Result<i64, Uncommitted> {
-        let born = self.born.as_ref().map(NewEventRows::rows);
+        let accepted = self.accepted.as_ref().map(NewEventRows::rows);
         let added: Vec<[&dyn ToValue; 1]> = self.added.iter().map(|added| [added as _]).collect();
-        let accept = born.as_ref().map(|rows| Statement::Change(&ACCEPT, &[], rows));
+        let accept = accepted.as_ref().map(|rows| Statement::Change(&ACCEPT, &[], rows));
         let log = added.iter().map(|added| Statement::Change(LOG_STATISTICS, added, &[]));
         let newest = Statement::Query(NEWEST_NOTICE, &[], &[]);
         let answers = tx.commit_with(&accept.into_iter().chain(log).chain([newest]).collect::<Vec<_>>())?;
@@ -51,37 +52,37 @@ impl CommitTail {
 }
 
 struct BulkWriter {
-    seat: WriterId,
-    births: BulkAccept,
-    endings: BulkComplete,
+    writer_id: WriterId,
+    accepted: BulkAccept,
+    ends: BulkComplete,
 }
 
 impl BulkWriter {
-    fn add(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Command>], place: usize) -> Result<()> {
-        match batch[place].bulk_op() {
+    fn add(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Command>], index: usize) -> Result<()> {
+        match batch[index].bulk_op() {
             BulkOp::Accept(accept) => {
                 let count = accept.start(tx.epoch()).len();
                 for event in 0..count {
-                    self.add_event(tx, batch, (place, event))?;
+                    self.add_event(tx, batch, (index, event))?;
                 }
                 Ok(())
             }
             BulkOp::Record(recording) => {
-                if self.endings.has(recording.delivery()) {
+                if self.ends.has(recording.delivery()) {
                     self.write(tx, batch)?;
                 }
-                let BulkOp::Record(recording) = batch[place].bulk_op() else { return Ok(()) };
+                let BulkOp::Record(recording) = batch[index].bulk_op() else { return Ok(()) };
                 match recording.as_simple_delivery(tx.epoch(), |endpoint| !tx.has_health(endpoint)) {
-                    Some(delivery) => self.endings.push(place, recording, delivery),
+                    Some(delivery) => self.ends.push(index, recording, delivery),
                     // Order does not matter here: an endpoint whose health such a command may change has no simple commands
                     // in the batch.
-                    None => batch[place].apply(tx),
+                    None => batch[index].apply(tx),
                 }
             }
             BulkOp::Nothing => Ok(()),
             BulkOp::NotBulk => {
                 self.write(tx, batch)?;
-                batch[place].apply(tx)
+                batch[index].apply(tx)
             }
         }
     }
@@ -94,8 +95,8 @@ impl BulkWriter {
     ) -> Result<()> {
         let BulkOp::Accept(accept) = batch[at.0].bulk_op() else { return Ok(()) };
         let new = accept.event(at.1);
-        if new.needs_no_decision() && !self.births.has_any_key(new) {
-            self.births.push(at, new);
+        if new.needs_no_decision() && !self.accepted.has_any_key(new) {
+            self.accepted.push(at, new);
             return Ok(());
         }
         self.write(tx, batch)?;
@@ -104,8 +105,8 @@ impl BulkWriter {
     }
 
     fn write(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Command>]) -> Result<()> {
-        if let Some(born) = self.write_collected(tx, batch)? {
-            tx.pipeline(&[Statement::Change(&ACCEPT, &[], &born.rows())])?;
+        if let Some(accepted) = self.write_collected(tx, batch)? {
+            tx.pipeline(&[Statement::Change(&ACCEPT, &[], &accepted.rows())])?;
         }
         Ok(())
     }
@@ -116,10 +117,10 @@ impl BulkWriter {
         tx: &Transaction<'_>,
         batch: &mut [Box<dyn Command>],
     ) -> Result<Option<NewEventRows>> {
-        let (ended, claims) = (self.endings.rows(), self.births.claims(batch)?);
+        let (ended, claims) = (self.ends.rows(), self.accepted.claims(batch)?);
         let (of_ended, of_claims) = (Vec::from_iter(&ended), Vec::from_iter(&claims));
-        let lane = params![-tx.epoch()];
-        let record = ended.is_some().then_some(Statement::Query(&RECORD, lane, &of_ended));
+        let queue = params![-tx.epoch()];
+        let record = ended.is_some().then_some(Statement::Query(&RECORD, queue, &of_ended));
         let claim = claims.is_some().then_some(Statement::Change(&CLAIM, &[], &of_claims));
         let answers = tx.pipeline(&[record, claim].into_iter().flatten().collect::<Vec<_>>())?;
         let mut answers = answers.into_iter();
@@ -127,14 +128,14 @@ impl BulkWriter {
             && let Some(answer) = answers.next()
         {
             let recorded: HashSet<DeliveryId> = answer.read(|row| row.get(0))?;
-            self.endings.set_results(|delivery| recorded.contains(&delivery), batch);
+            self.ends.set_results(|delivery| recorded.contains(&delivery), batch);
         }
         let lost = match (&claims, answers.next()) {
             (Some(claims), Some(answer)) => bulk_accept::events_without_keys(tx, claims, answer.count)?,
             _ => HashSet::new(),
         };
-        let born = self.births.new_rows(self.seat, batch, &lost)?;
-        self.births.accept_lost(tx, batch, &lost)?;
-        Ok(born)
+        let accepted = self.accepted.new_rows(self.writer_id, batch, &lost)?;
+        self.accepted.accept_lost(tx, batch, &lost)?;
+        Ok(accepted)
     }
 }

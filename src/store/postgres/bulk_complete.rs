@@ -19,16 +19,16 @@ pub(super) static RECORD: LazyLock<String> =
 pub(super) const COMPLETE_PARAMS: usize = COMPLETED.0.len();
 
 /// SQL that moves deliveries in flight to `done`, from the parameters from `first` on, if `given` has a row; `gone` has those
-/// that were leased in this lane. Fields that are not given stay as they were. The lease is checked in a way that no index is
-/// used for: all deliveries in flight have the same lane, and the server would go through it for each of these rows.
-pub(super) fn recording(given: &str, lane: &str, first: usize) -> String {
+/// whose `queue` is the given one. Fields that are not given stay as they were. The lease is checked in a way that no index is
+/// used for: all deliveries in flight have the same `queue`, and the server would go through it for each of these rows.
+pub(super) fn recording(given: &str, queue: &str, first: usize) -> String {
     let (rows, delivered) = (COMPLETED.unnest(first), DeliveryState::Delivered as i64);
     format!(
         "ended AS MATERIALIZED (
              SELECT r.* FROM {given}{rows} AS r ({ATTEMPT}, retry_index, attempt_count, history_len, finished_at)),
          gone AS (
              DELETE FROM deliveries_open l USING ended r WHERE l.id = r.delivery
-                 AND CASE WHEN l.state = 2 THEN l.queue = {lane} ELSE false END
+                 AND CASE WHEN l.state = 2 THEN l.queue = {queue} ELSE false END
              RETURNING l.app, l.event, l.endpoint, l.give_up_at, l.root, l.replay_of, l.restarted_at, r.*),
          over AS (
              INSERT INTO deliveries_ended (id, app, event, endpoint, state, retry_index, attempt_count, history_len, due_action, give_up_at,
@@ -51,14 +51,14 @@ impl BulkComplete {
     }
 
     /// Adds a delivery as it ended by this command of the batch.
-    pub(super) fn push(&mut self, place: usize, recording: &RecordResult, delivery: Delivery) -> Result<()> {
+    pub(super) fn push(&mut self, index: usize, recording: &RecordResult, delivery: Delivery) -> Result<()> {
         let rows = self.rows.get_or_insert_with(|| ColumnRows::new(COMPLETED));
         recording.attempt_rows(&mut |attempt| {
-            let Delivery { retry_index: place, attempt_count, history_len, finished_at, .. } = &delivery;
-            let ended = params![place, attempt_count, history_len, finished_at];
+            let Delivery { retry_index, attempt_count, history_len, finished_at, .. } = &delivery;
+            let ended = params![retry_index, attempt_count, history_len, finished_at];
             rows.push(&[attempt, ended].concat())
         })?;
-        self.gathered.insert(delivery.id, (place, delivery));
+        self.gathered.insert(delivery.id, (index, delivery));
         Ok(())
     }
 
@@ -73,8 +73,8 @@ impl BulkComplete {
         is_recorded: impl Fn(DeliveryId) -> bool,
         batch: &mut [Box<dyn Command>],
     ) {
-        for (id, (place, delivery)) in self.gathered.drain() {
-            if let BulkOp::Record(recording) = batch[place].bulk_op() {
+        for (id, (index, delivery)) in self.gathered.drain() {
+            if let BulkOp::Record(recording) = batch[index].bulk_op() {
                 recording.set_result(is_recorded(id).then_some(delivery));
             }
         }

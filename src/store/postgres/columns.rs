@@ -13,23 +13,24 @@ pub(super) struct ColumnTypes(pub(super) &'static str);
 impl ColumnTypes {
     /// SQL that makes rows of these columns, if they are the parameters from `first` on.
     pub(super) fn unnest(self, first: usize) -> String {
-        let array =
-            |(letter, number): (char, usize)| format!("CAST(?{number} AS {}[])", type_of(letter).name());
+        let array = |(character, number): (char, usize)| {
+            format!("CAST(?{number} AS {}[])", type_of(character).name())
+        };
         let arrays: Vec<_> = self.0.chars().zip(first..).map(array).collect();
         format!("unnest({})", arrays.join(", "))
     }
 }
 
-fn type_of(letter: char) -> Type {
-    match letter {
+fn type_of(character: char) -> Type {
+    match character {
         'n' => Type::INT8,
         't' => Type::TEXT,
         _ => Type::BYTEA,
     }
 }
 
-fn array_of(letter: char) -> Type {
-    match letter {
+fn array_of(character: char) -> Type {
+    match character {
         'n' => Type::INT8_ARRAY,
         't' => Type::TEXT_ARRAY,
         _ => Type::BYTEA_ARRAY,
@@ -44,8 +45,12 @@ pub(super) struct ColumnRows {
 
 impl ColumnRows {
     pub(super) fn new(shape: ColumnTypes) -> Self {
-        let column =
-            |letter| ColumnArray { kind: array_of(letter), len: 0, has_null: false, bytes: BytesMut::new() };
+        let column = |character| ColumnArray {
+            kind: array_of(character),
+            len: 0,
+            has_null: false,
+            bytes: BytesMut::new(),
+        };
         Self { columns: shape.0.chars().map(column).collect(), len: 0 }
     }
 

@@ -10,7 +10,7 @@ use crate::{
         delivery::{Delivery, DeliveryState},
         id::DeliveryId,
     },
-    store::sql::{ExpectedState, Result, Sql, ToValue, lane, params, write_saved_state},
+    store::sql::{ExpectedState, Result, Sql, ToValue, params, queue_column, write_saved_state},
 };
 use std::{collections::HashSet, sync::LazyLock};
 
@@ -27,7 +27,7 @@ macro_rules! values {
     };
 }
 
-/// Statements that put a row into a table. `?24` is the state it must still be in, and `?25` the lane if that is in flight.
+/// Statements that put a row into a table. `?24` is the state it must still be in, and `?25` its `queue` if that is in flight.
 struct DeliveryTable {
     insert: &'static str,
     update: &'static str,
@@ -101,13 +101,13 @@ static LEASE: LazyLock<String> = LazyLock::new(|| {
 pub(super) fn lease_all(tx: &Transaction<'_>, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
     let mut rows = ColumnRows::new(TO_LEASE);
     taken.iter().try_for_each(|(from, delivery)| rows.push(params![delivery.id, from]))?;
-    let first = params![DeliveryState::InFlight, ExpectedState::LeasedBy(tx.epoch()).lane()];
-    let carried: HashSet<DeliveryId> = tx.read_rows(&LEASE, first, &[&rows], |row| row.get(0))?;
-    Ok(taken.iter().map(|(_, delivery)| carried.contains(&delivery.id)).collect())
+    let first = params![DeliveryState::InFlight, ExpectedState::LeasedBy(tx.epoch()).queue_column()];
+    let leased: HashSet<DeliveryId> = tx.read_rows(&LEASE, first, &[&rows], |row| row.get(0))?;
+    Ok(taken.iter().map(|(_, delivery)| leased.contains(&delivery.id)).collect())
 }
 
 fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<ExpectedState>) -> Result<bool> {
-    let was = was.map(|was| (was.state(), was.lane()));
+    let was = was.map(|was| (was.state(), was.queue_column()));
     let row = params![
         delivery.id,
         delivery.app,
@@ -118,7 +118,7 @@ fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<Expec
         delivery.retry_index,
         delivery.attempt_count,
         delivery.history_len,
-        lane(delivery, tx.epoch()),
+        queue_column(delivery, tx.epoch()),
         delivery.due,
         delivery.at_due,
         delivery.give_up_at,
@@ -134,8 +134,8 @@ fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<Expec
         delivery.order_seq,
     ];
     let mut row = row.to_vec();
-    if let Some((state, lane)) = &was {
-        row.extend([state as &dyn ToValue, lane]);
+    if let Some((state, queue)) = &was {
+        row.extend([state as &dyn ToValue, queue]);
     }
     Ok(tx.execute(sql, &row)? == 1)
 }

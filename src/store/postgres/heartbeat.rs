@@ -4,6 +4,10 @@
 //!
 //! No request waits for the answer to the one before, so that a distant database gets heartbeats as often as a near one.
 
+mod connection;
+
+use connection::HeartbeatConnection;
+
 use super::{
     heartbeat_sql,
     node::NodeHandle,
@@ -21,7 +25,6 @@ use crate::{
 };
 use std::{
     io,
-    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     thread::Builder,
     time::Duration,
@@ -32,7 +35,7 @@ use tokio::{
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
         oneshot,
     },
-    time::{Sleep, timeout},
+    time::timeout,
 };
 use tokio_postgres::SimpleQueryMessage;
 
@@ -76,10 +79,10 @@ type Answered = (HeartbeatRequest, Result<Vec<SimpleQueryMessage>>);
 pub(super) struct NotifySender(UnboundedSender<HeartbeatCommand>);
 
 impl NotifySender {
-    pub(super) fn send(&self, bell: NotifyMessage) {
-        if !bell.is_empty() {
+    pub(super) fn send(&self, message: NotifyMessage) {
+        if !message.is_empty() {
             // After the thread has stopped no notification is sent; other nodes find the same in the database.
-            let _ = self.0.send(HeartbeatCommand::Notify(bell));
+            let _ = self.0.send(HeartbeatCommand::Notify(message));
         }
     }
 }
@@ -90,15 +93,15 @@ pub(super) struct HeartbeatHandle(Mutex<Option<UnboundedSender<HeartbeatCommand>
 impl HeartbeatHandle {
     pub(super) fn start(
         server: Arc<Server>,
-        place: Arc<NodeHandle>,
-        handover: Arc<dyn CommitListener>,
+        node: Arc<NodeHandle>,
+        commit_listener: Arc<dyn CommitListener>,
     ) -> io::Result<(Self, NotifySender)> {
         let (orders, taken) = unbounded_channel();
         let alone = runtime::Builder::new_current_thread().enable_time().build()?;
         let beating = HeartbeatThread {
             server,
-            node: place,
-            handover,
+            node,
+            commit_listener,
             orders: taken,
             connection: None,
             alone,
@@ -110,18 +113,15 @@ impl HeartbeatHandle {
         Ok((Self(Mutex::new(Some(orders.clone()))), NotifySender(orders)))
     }
 
-    pub(super) fn beat(&self, beat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
-        self.order(|answer| HeartbeatCommand::Heartbeat(beat, answer))
+    pub(super) fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<Option<ClusterView>> {
+        self.order(|answer| HeartbeatCommand::Heartbeat(heartbeat, answer))
     }
 
-    pub(super) fn view(&self) -> Reply<'static, ClusterView> {
+    pub(super) fn view(&self) -> Reply<ClusterView> {
         self.order(HeartbeatCommand::View)
     }
 
-    fn order<T: Send + 'static>(
-        &self,
-        order: impl FnOnce(ReplyGuard<T>) -> HeartbeatCommand,
-    ) -> Reply<'static, T> {
+    fn order<T: Send + 'static>(&self, order: impl FnOnce(ReplyGuard<T>) -> HeartbeatCommand) -> Reply<T> {
         let (answer, comes) = oneshot::channel();
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(orders) => drop(orders.send(order(ReplyGuard::to(answer)))),
@@ -136,52 +136,11 @@ impl HeartbeatHandle {
     }
 }
 
-/// The connection, and the channels of what arrives on it.
-struct HeartbeatConnection {
-    session: Session,
-    heard: UnboundedReceiver<String>,
-    answers: UnboundedReceiver<Answered>,
-    to_answer: UnboundedSender<Answered>,
-    /// A notification was sent and is not answered yet.
-    is_notifying: bool,
-    /// Until the next notification may be sent.
-    pause: Option<Pin<Box<Sleep>>>,
-    /// Until the thread sends a heartbeat by itself.
-    heartbeat_timer: Pin<Box<Sleep>>,
-}
-
-impl HeartbeatConnection {
-    fn new(server: &Server) -> Result<Self> {
-        let (heard, hears) = unbounded_channel();
-        let (to_answer, answers) = unbounded_channel();
-        let session = Session::listen(server, HEARTBEAT_TIMEOUT, Some(heard))?;
-        let rest = session.timer(HEARTBEAT_INTERVAL)?;
-        let ear = Self {
-            session,
-            heard: hears,
-            answers,
-            to_answer,
-            is_notifying: false,
-            pause: None,
-            heartbeat_timer: rest,
-        };
-        if !server.is_pooled() {
-            ear.ask(HeartbeatRequest::Listen, format!("LISTEN {CHANNEL}"))?;
-        }
-        Ok(ear)
-    }
-
-    fn ask(&self, asked: HeartbeatRequest, sql: String) -> Result<()> {
-        let to_answer = self.to_answer.clone();
-        self.session.send(sql, move |answer| drop(to_answer.send((asked, answer))))
-    }
-}
-
 enum HeartbeatInput {
     /// `None`: all senders are gone.
     Order(Option<HeartbeatCommand>),
     /// `None`: the connection broke.
-    Heard(Option<String>),
+    Notification(Option<String>),
     Answered(Answered),
     Paused,
     Rested,
@@ -190,7 +149,7 @@ enum HeartbeatInput {
 struct HeartbeatThread {
     server: Arc<Server>,
     node: Arc<NodeHandle>,
-    handover: Arc<dyn CommitListener>,
+    commit_listener: Arc<dyn CommitListener>,
     orders: UnboundedReceiver<HeartbeatCommand>,
     /// `None` while there is no connection.
     connection: Option<HeartbeatConnection>,
@@ -210,9 +169,9 @@ impl HeartbeatThread {
             match self.next() {
                 HeartbeatInput::Order(Some(order)) => self.follow(order),
                 HeartbeatInput::Order(None) => return,
-                HeartbeatInput::Heard(Some(words)) => self.hear(&words),
-                HeartbeatInput::Heard(None) => self.drop_connection(),
-                HeartbeatInput::Answered((asked, answer)) => self.be_answered(asked, answer),
+                HeartbeatInput::Notification(Some(words)) => self.hear(&words),
+                HeartbeatInput::Notification(None) => self.drop_connection(),
+                HeartbeatInput::Answered((request, answer)) => self.be_answered(request, answer),
                 HeartbeatInput::Paused => self.ring(),
                 HeartbeatInput::Rested => {
                     if let Err(error) = self.restart_timer() {
@@ -228,27 +187,30 @@ impl HeartbeatThread {
 
     /// Sends a heartbeat for a node whose engine does not work yet: it gets no work.
     fn beat_unled(&mut self) {
-        self.beat(&Heartbeat { config_version: NodeLease::NO_CONFIG_VERSION, ..Heartbeat::default() }, None);
+        self.heartbeat(
+            &Heartbeat { config_version: NodeLease::NO_CONFIG_VERSION, ..Heartbeat::default() },
+            None,
+        );
     }
 
-    fn ear(&mut self) -> Result<&mut HeartbeatConnection> {
-        let ear = match self.connection.take().filter(|ear| !ear.session.is_closed()) {
-            Some(ear) => ear,
+    fn connection(&mut self) -> Result<&mut HeartbeatConnection> {
+        let connection = match self.connection.take().filter(|connection| !connection.session.is_closed()) {
+            Some(connection) => connection,
             None => HeartbeatConnection::new(&self.server)?,
         };
-        Ok(self.connection.insert(ear))
+        Ok(self.connection.insert(connection))
     }
 
     fn restart_timer(&mut self) -> Result<()> {
-        let ear = self.ear()?;
-        ear.heartbeat_timer = ear.session.timer(HEARTBEAT_INTERVAL)?;
+        let connection = self.connection()?;
+        connection.heartbeat_timer = connection.session.timer(HEARTBEAT_INTERVAL)?;
         Ok(())
     }
 
     fn next(&mut self) -> HeartbeatInput {
         let Self {
             connection:
-                Some(HeartbeatConnection { session, heard, answers, pause, heartbeat_timer: rest, .. }),
+                Some(HeartbeatConnection { session, messages, answers, pause, heartbeat_timer: rest, .. }),
             orders,
             ..
         } = self
@@ -269,70 +231,75 @@ impl HeartbeatThread {
                 order = orders.recv() => HeartbeatInput::Order(order),
                 // `answers` never ends, because `to_answer` is kept beside it.
                 Some(answered) = answers.recv() => HeartbeatInput::Answered(answered),
-                words = heard.recv() => HeartbeatInput::Heard(words),
+                words = messages.recv() => HeartbeatInput::Notification(words),
                 () = paused, if is_pausing => HeartbeatInput::Paused,
                 () = rest.as_mut() => HeartbeatInput::Rested,
             }
         });
-        waited.unwrap_or(HeartbeatInput::Heard(None))
+        waited.unwrap_or(HeartbeatInput::Notification(None))
     }
 
     fn follow(&mut self, order: HeartbeatCommand) {
         match order {
-            HeartbeatCommand::Heartbeat(said, owed) => {
+            HeartbeatCommand::Heartbeat(said, reply) => {
                 self.is_led_by_engine = true;
                 // Otherwise the caller has given up, and asked again since.
-                if owed.is_waited_for() {
-                    self.beat(&said, Some(owed));
+                if reply.is_waited_for() {
+                    self.heartbeat(&said, Some(reply));
                 }
             }
-            HeartbeatCommand::View(owed) => {
+            HeartbeatCommand::View(reply) => {
                 let epoch = self.node.epoch();
                 // If the request cannot be sent, the dropped reply guard answers with an error.
-                let _ = self.ask(HeartbeatRequest::View(owed), heartbeat_sql::view_sql(epoch));
+                let _ = self.ask(HeartbeatRequest::View(reply), heartbeat_sql::view_sql(epoch));
             }
-            HeartbeatCommand::Notify(bell) => {
-                self.notification.add(bell);
-                if self.connection.as_ref().is_none_or(|ear| ear.pause.is_none() && !ear.is_notifying) {
+            HeartbeatCommand::Notify(message) => {
+                self.notification.add(message);
+                if self
+                    .connection
+                    .as_ref()
+                    .is_none_or(|connection| connection.pause.is_none() && !connection.is_notifying)
+                {
                     self.ring();
                 }
             }
         }
     }
 
-    fn ask(&mut self, asked: HeartbeatRequest, sql: String) -> Result<()> {
-        self.ear()?.ask(asked, sql)
+    fn ask(&mut self, request: HeartbeatRequest, sql: String) -> Result<()> {
+        self.connection()?.ask(request, sql)
     }
 
-    fn beat(&mut self, beat: &Heartbeat, owed: Option<ReplyGuard<Option<ClusterView>>>) {
+    fn heartbeat(&mut self, heartbeat: &Heartbeat, reply: Option<ReplyGuard<Option<ClusterView>>>) {
         let (at_us, epoch) = (self.node.lease.now_us(), self.node.epoch());
         let sent = SentHeartbeat { at_us, epoch, confirmed: self.node.confirmed(epoch) };
         if self.node.is_lost() {
-            return self.heartbeat_done(sent, owed, Ok(None));
+            return self.heartbeat_done(sent, reply, Ok(None));
         }
-        if let Err(error) = self.ear() {
-            return self.heartbeat_done(sent, owed, Err(error));
+        if let Err(error) = self.connection() {
+            return self.heartbeat_done(sent, reply, Err(error));
         }
-        let _ = self.ask(HeartbeatRequest::Heartbeat(sent, owed), heartbeat_sql::heartbeat_sql(epoch, beat));
+        let _ = self
+            .ask(HeartbeatRequest::Heartbeat(sent, reply), heartbeat_sql::heartbeat_sql(epoch, heartbeat));
     }
 
-    fn be_answered(&mut self, asked: HeartbeatRequest, answer: Result<Vec<SimpleQueryMessage>>) {
+    fn be_answered(&mut self, request: HeartbeatRequest, answer: Result<Vec<SimpleQueryMessage>>) {
         if answer.is_err() {
             self.drop_connection();
         }
-        match asked {
-            HeartbeatRequest::Heartbeat(sent, owed) => {
-                let heard = answer.and_then(heartbeat_sql::read_heartbeat).map(|heard| {
-                    let (stored, view) = heard?;
+        match request {
+            HeartbeatRequest::Heartbeat(sent, reply) => {
+                let messages = answer.and_then(heartbeat_sql::read_heartbeat).map(|messages| {
+                    let (stored, view) = messages?;
                     if stored < sent.confirmed {
                         self.node.mark_lost(sent.epoch);
                     }
                     (stored >= sent.confirmed).then_some(view)
                 });
-                self.heartbeat_done(sent, owed, heard);
+                self.heartbeat_done(sent, reply, messages);
             }
-            HeartbeatRequest::View(owed) => {
-                owed.send(answer.and_then(heartbeat_sql::read_view).map_err(|error| store_error(&error)));
+            HeartbeatRequest::View(reply) => {
+                reply.send(answer.and_then(heartbeat_sql::read_view).map_err(|error| store_error(&error)));
             }
             HeartbeatRequest::Ring => {
                 if let Err(error) = self.pause_after_notify() {
@@ -353,7 +320,7 @@ impl HeartbeatThread {
     fn heartbeat_done(
         &mut self,
         sent: SentHeartbeat,
-        owed: Option<ReplyGuard<Option<ClusterView>>>,
+        reply: Option<ReplyGuard<Option<ClusterView>>>,
         view: Result<Option<ClusterView>>,
     ) {
         // Ignored if this node has joined again since.
@@ -373,41 +340,41 @@ impl HeartbeatThread {
                 Err(error) => tracing::warn!(%error, "a heartbeat could not be sent"),
             }
         }
-        if let Some(owed) = owed {
-            owed.send(view.map_err(|error| store_error(&error)));
+        if let Some(reply) = reply {
+            reply.send(view.map_err(|error| store_error(&error)));
         }
     }
 
     fn ring(&mut self) {
-        let (bell, epoch) = (std::mem::take(&mut self.notification), self.node.epoch());
-        let rung = self.ear().and_then(|ear| {
-            ear.pause = None;
-            if !bell.is_empty() {
-                ear.is_notifying = true;
+        let (message, epoch) = (std::mem::take(&mut self.notification), self.node.epoch());
+        let notified = self.connection().and_then(|connection| {
+            connection.pause = None;
+            if !message.is_empty() {
+                connection.is_notifying = true;
                 // The text has only letters, digits and signs that need no escape.
-                ear.ask(
+                connection.ask(
                     HeartbeatRequest::Ring,
-                    format!("SELECT pg_notify('{CHANNEL}', '{}')", bell.text(epoch)),
+                    format!("SELECT pg_notify('{CHANNEL}', '{}')", message.text(epoch)),
                 )?;
             }
             Ok(())
         });
-        if let Err(error) = rung {
+        if let Err(error) = notified {
             tracing::debug!(%error, "a notification could not be sent");
         }
     }
 
     fn pause_after_notify(&mut self) -> Result<()> {
-        if let Some(ear) = &mut self.connection {
-            ear.is_notifying = false;
-            ear.pause = Some(ear.session.timer(NOTIFY_INTERVAL)?);
+        if let Some(connection) = &mut self.connection {
+            connection.is_notifying = false;
+            connection.pause = Some(connection.session.timer(NOTIFY_INTERVAL)?);
         }
         Ok(())
     }
 
     fn hear(&self, words: &str) {
-        if let Some(bell) = NotifyMessage::parse(words, self.node.epoch()) {
-            bell.publish(&*self.handover);
+        if let Some(message) = NotifyMessage::parse(words, self.node.epoch()) {
+            message.publish(&*self.commit_listener);
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::{session::to_postgres_sql, session_settings::SETTINGS, sql::CLOCK};
 use crate::{
-    domain::time::Timestamp,
+    domain::{lease::LEASE, time::Timestamp},
     store::{
         cluster::{ClusterView, Heartbeat, SHARD_COUNT},
         sql::{Columns, Error, Result, Row, Value, changes, nodes},
@@ -21,9 +21,9 @@ const OF_NODES: &str = "nnttcnntnnn";
 const OF_SHARDS: &str = "nt";
 
 /// SQL that renews the lease of this epoch, and reads the cluster view.
-pub(super) fn heartbeat_sql(epoch: i64, beat: &Heartbeat) -> String {
-    let Heartbeat { config_version: seen, free_permits: free_hands, is_stopping, .. } = beat;
-    let (until, help) = (later(nodes::NODE_LEASE), format!("'{}'", nodes::overloaded_queues_text(beat)));
+pub(super) fn heartbeat_sql(epoch: i64, heartbeat: &Heartbeat) -> String {
+    let Heartbeat { config_version: seen, free_permits: free_hands, is_stopping, .. } = heartbeat;
+    let (until, help) = (later(LEASE), format!("'{}'", nodes::overloaded_queues_text(heartbeat)));
     let values = [
         epoch.to_string(),
         until,

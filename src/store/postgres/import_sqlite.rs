@@ -87,8 +87,8 @@ impl From<rusqlite::Error> for ImportError {
     }
 }
 
-/// Copies a store, continues an interrupted copy, and verifies it. `told` is called for each table with how many of its rows
-/// are copied. Deliveries that a killed process had in flight are taken over as at any start. Blocks.
+/// Copies a store, continues an interrupted copy, and verifies it. `progress` is called for each table with how many of its
+/// rows are copied. Deliveries that a killed process had in flight are taken over as at any start. Blocks.
 pub fn import(
     from: &Path,
     to: &DatabaseAddress,
@@ -222,14 +222,14 @@ fn copy(
     let from: &dyn Sql = source;
     let columns =
         from.all("SELECT name FROM pragma_table_info(?1)", params![table], |row| row.get::<String>(0))?;
-    let place = |name: &str| columns.iter().position(|column| column == name);
-    let key_places: Vec<usize> = keys.iter().filter_map(|key| place(key)).collect();
+    let index = |name: &str| columns.iter().position(|column| column == name);
+    let key_places: Vec<usize> = keys.iter().filter_map(|key| index(key)).collect();
     let (listed, key) = (columns.join(", "), keys.join(", "));
     let insert =
         |into: &str| format!("INSERT INTO {into} ({listed}) VALUES ({})", numbered(1, columns.len()));
     let (insert, insert_live, insert_done) =
         (insert(table), insert("deliveries_open"), insert("deliveries_ended"));
-    let (state, okey) = (place("state"), place("ordering_key"));
+    let (state, ordering_key) = (index("state"), index("ordering_key"));
     let total = count(from, table)?;
     let (mut last, mut there) = Transaction::run(session, 0, |tx| {
         let tx: &dyn Sql = tx;
@@ -247,18 +247,18 @@ fn copy(
             let (mut copied, mut reached) = (0, None);
             from.each(&page, &params, |row| {
                 let values = all(row, columns.len())?;
-                let is_live = |(state, okey): (usize, usize)| {
+                let is_live = |(state, ordering_key): (usize, usize)| {
                     matches!(values[state], OwnedValue::Integer(..=3))
-                        || !matches!(values[okey], OwnedValue::Null)
+                        || !matches!(values[ordering_key], OwnedValue::Null)
                 };
-                let insert = match state.zip(okey).filter(|_| table == DELIVERIES) {
+                let insert = match state.zip(ordering_key).filter(|_| table == DELIVERIES) {
                     Some(places) if is_live(places) => &insert_live,
                     Some(_) => &insert_done,
                     None => &insert,
                 };
                 tx.execute(insert, &borrowed(&values))?;
                 copied += 1;
-                reached = Some(key_places.iter().map(|place| values[*place].clone()).collect());
+                reached = Some(key_places.iter().map(|index| values[*index].clone()).collect());
                 Ok(())
             })?;
             Ok((copied, reached))

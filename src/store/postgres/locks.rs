@@ -21,14 +21,14 @@ macro_rules! numbers {
 
 /// Condition on a row `h` of `health`: failures or trouble of the endpoint are recorded. The writer calls it unhealthy then, even
 /// if its state is still `healthy`.
-macro_rules! unwell {
+macro_rules! unhealthy {
     () => {
         "(h.consecutive_failures > 0 OR h.failed_events > 0 OR h.failing_since IS NOT NULL
              OR h.degraded_since IS NOT NULL OR h.notified_channel IS NOT NULL)"
     };
 }
 
-pub(super) const IS_UNHEALTHY: &str = unwell!();
+pub(super) const IS_UNHEALTHY: &str = unhealthy!();
 
 /// Selects the rows that a batch is going to lock; a success locks the health of its endpoint only if that is unhealthy.
 macro_rules! wanted {
@@ -43,7 +43,7 @@ macro_rules! wanted {
              UNION SELECT 1, h.endpoint FROM ",
             numbers!("?3"),
             " AS ok JOIN health h ON h.endpoint = ok WHERE ",
-            unwell!(),
+            unhealthy!(),
             " UNION SELECT 2, app FROM ",
             numbers!("?4"),
             " AS app"
@@ -82,14 +82,14 @@ impl LockRequest {
         fn numbers<T: Copy>(ids: impl IntoIterator<Item = T>, number: fn(T) -> i64) -> String {
             ids.into_iter().map(|id| number(id).to_string()).collect::<Vec<_>>().join(" ")
         }
-        let Locks { queues: lanes, health, health_if_unhealthy: health_if_unwell, digests } = locks;
+        let Locks { queues: ids, health, health_if_unhealthy: health_if_unwell, digests } = locks;
         let has_all_rows = locks.is_conditional();
         let is_any = !has_all_rows || !health_if_unwell.is_empty();
         let of_endpoints =
-            [lanes, health, health_if_unwell].map(|ids| numbers(ids.iter().copied(), EndpointId::as_i64));
-        let [lanes, health, unwell] = of_endpoints;
+            [ids, health, health_if_unwell].map(|ids| numbers(ids.iter().copied(), EndpointId::as_i64));
+        let [ids, health, unhealthy] = of_endpoints;
         let digests = numbers(digests.iter().copied(), AppId::as_i64);
-        Self { numbers: [lanes, health, unwell, digests], is_any, has_all_rows }
+        Self { numbers: [ids, health, unhealthy, digests], is_any, has_all_rows }
     }
 
     pub(super) fn params(&self) -> [&dyn ToValue; 4] {

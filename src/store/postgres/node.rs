@@ -1,12 +1,13 @@
 //! This process as a node of a database: its epoch, and how it takes over from others. Each step of a takeover is fenced by
-//! this node's own row in `ledger`, as writer 1.
+//! this node's own row in `writer_batches`, as writer 1.
 
 use super::{
     migrations::{self, is_busy},
     partitions,
     session::{Server, Session},
     sql::Transaction,
-    writer::{ANSWER_TIMEOUT, may_succeed_later},
+    transient_errors::may_succeed_later,
+    writer::ANSWER_TIMEOUT,
     writer_lease::WriterLease,
 };
 use crate::{
@@ -55,10 +56,10 @@ pub(super) struct NodeHandle {
 }
 
 impl NodeHandle {
-    pub(super) fn new(server: Arc<Server>, seat: WriterId, pulse: Arc<WriterLease>) -> Self {
+    pub(super) fn new(server: Arc<Server>, writer_id: WriterId, writer_lease: Arc<WriterLease>) -> Self {
         let (lost, is_joining) = (AtomicI64::new(0), AtomicBool::new(false));
-        let (seat, confirmed, session) = (Mutex::new(seat), Mutex::default(), Mutex::new(None));
-        Self { server, writer_id: seat, confirmed, lost, is_joining, lease: pulse, session }
+        let (writer_id, confirmed, session) = (Mutex::new(writer_id), Mutex::default(), Mutex::new(None));
+        Self { server, writer_id, confirmed, lost, is_joining, lease: writer_lease, session }
     }
 
     /// Returns epoch and slot together, so that rows are written and ids assigned under the same identity.
@@ -107,8 +108,8 @@ impl NodeHandle {
             let known = Transaction::run(session, before, |tx| nodes::slot(tx))?;
             if known.is_none() || self.is_lost() {
                 let (epoch, slot) = enter(session)?;
-                let mut seat = self.lock_writer_id();
-                *seat = seat.rejoined(epoch, slot);
+                let mut writer_id = self.lock_writer_id();
+                *writer_id = writer_id.rejoined(epoch, slot);
                 tracing::info!(epoch, "this node goes on under a new epoch");
             }
             let host = host();
@@ -130,10 +131,10 @@ impl NodeHandle {
 
     /// Sets the newest id: from here on this node may assign ids in its slot. Returns the slot.
     fn joined(&self, newest_id: i64) -> u8 {
-        let mut seat = self.lock_writer_id();
-        *seat = seat.after_id(newest_id);
+        let mut writer_id = self.lock_writer_id();
+        *writer_id = writer_id.after_id(newest_id);
         self.lease.joined();
-        seat.slot()
+        writer_id.slot()
     }
 
     /// Leaves the cluster: this process writes nothing more. Its deliveries in flight may be taken over at once; without any,
@@ -144,7 +145,8 @@ impl NodeHandle {
         Transaction::run(session, epoch, |tx| takeover::delete_self(tx, tx.clock()?))
     }
 
-    /// Runs a step in a transaction that increments this node's second row in `ledger`; again after a conflict. Blocks.
+    /// Runs a step in a transaction that increments this node's second row in `writer_batches`; again after a conflict.
+    /// Blocks.
     fn fenced<T>(&self, run: &mut impl FnMut(&dyn Sql, Timestamp) -> Result<T>) -> Result<T> {
         let epoch = self.epoch();
         let fence = format!(
@@ -212,9 +214,9 @@ impl NodeHandle {
 struct JoinGuard<'a>(&'a NodeHandle);
 
 impl<'a> JoinGuard<'a> {
-    fn begin(place: &'a NodeHandle) -> Self {
-        place.is_joining.store(true, SeqCst);
-        Self(place)
+    fn begin(node: &'a NodeHandle) -> Self {
+        node.is_joining.store(true, SeqCst);
+        Self(node)
     }
 }
 
@@ -232,8 +234,8 @@ impl BlockingSession {
         &self,
         run: impl FnOnce(&NodeHandle) -> Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let place = self.0.clone();
-        let done = tokio::task::spawn_blocking(move || run(&place)).await;
+        let node = self.0.clone();
+        let done = tokio::task::spawn_blocking(move || run(&node)).await;
         done.map_err(|_| StoreError::Closed)?.map_err(|error| store_error(&error))
     }
 
@@ -253,7 +255,7 @@ impl BlockingSession {
 
     /// Maintains partitions. Needs no fence, because it changes no result of a query.
     pub(super) async fn maintain(&self) -> Result<(), StoreError> {
-        self.run(|place| place.with_session(partitions::maintain)).await
+        self.run(|node| node.with_session(partitions::maintain)).await
     }
 }
 
@@ -261,14 +263,14 @@ impl TakeoverSteps for BlockingSession {
     fn step<T: Send + 'static>(
         &self,
         mut run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
+    ) -> Reply<T> {
         let aside = Self(self.0.clone());
-        Box::pin(async move { aside.run(move |place| place.fenced(&mut run)).await })
+        Box::pin(async move { aside.run(move |node| node.fenced(&mut run)).await })
     }
 
-    fn fence(&self, epoch: i64) -> Reply<'static, ()> {
+    fn fence(&self, epoch: i64) -> Reply<()> {
         let aside = Self(self.0.clone());
-        Box::pin(async move { aside.run(move |place| place.fence(epoch)).await })
+        Box::pin(async move { aside.run(move |node| node.fence(epoch)).await })
     }
 }
 

@@ -22,18 +22,24 @@ pub(super) struct NotifyMessage {
     configuration: bool,
 }
 
-fn add(lanes: &mut BTreeMap<EndpointId, Timestamp>, more: impl IntoIterator<Item = (EndpointId, Timestamp)>) {
-    for (lane, due) in more {
-        let first = lanes.entry(lane).or_insert(due);
+fn add(
+    queues: &mut BTreeMap<EndpointId, Timestamp>,
+    more: impl IntoIterator<Item = (EndpointId, Timestamp)>,
+) {
+    for (queue, due) in more {
+        let first = queues.entry(queue).or_insert(due);
         *first = due.min(*first);
     }
 }
 
 impl NotifyMessage {
-    pub(super) fn of(after: &CommitEffects, has_changes: bool, handover: &dyn CommitListener) -> Self {
-        let elsewhere = |lanes: &[(EndpointId, Timestamp)]| {
+    pub(super) fn of(after: &CommitEffects, has_changes: bool, commit_listener: &dyn CommitListener) -> Self {
+        let elsewhere = |queues: &[(EndpointId, Timestamp)]| {
             let mut found = BTreeMap::new();
-            add(&mut found, lanes.iter().copied().filter(|(lane, _)| handover.is_queue_remote(*lane)));
+            add(
+                &mut found,
+                queues.iter().copied().filter(|(queue, _)| commit_listener.is_queue_remote(*queue)),
+            );
             found
         };
         Self {
@@ -69,10 +75,10 @@ impl NotifyMessage {
             (self.configuration, " c"),
         ];
         words.extend(flags.into_iter().filter_map(|(is_so, word)| is_so.then_some(word)));
-        let asked = self.manual.iter().map(|lane| ('a', lane));
-        for (kind, (lane, due)) in asked.chain(self.waiting.iter().map(|lane| ('w', lane))) {
+        let manual = self.manual.iter().map(|queue| ('a', queue));
+        for (kind, (queue, due)) in manual.chain(self.waiting.iter().map(|queue| ('w', queue))) {
             let before = words.len();
-            let _ = write!(words, " {kind}{},{}", lane.as_i64(), due.as_millis());
+            let _ = write!(words, " {kind}{},{}", queue.as_i64(), due.as_millis());
             if words.len() > WORDS_BYTES_MAX {
                 words.truncate(before);
                 break;
@@ -88,44 +94,44 @@ impl NotifyMessage {
         if epoch == own_epoch {
             return None;
         }
-        let mut bell = Self::default();
+        let mut message = Self::default();
         for word in words {
             match word {
-                "i" => bell.inspections = true,
-                "n" => bell.notices = true,
-                "r" => bell.replays = true,
-                "c" => bell.configuration = true,
-                _ => bell.read_queue(word),
+                "i" => message.inspections = true,
+                "n" => message.notices = true,
+                "r" => message.replays = true,
+                "c" => message.configuration = true,
+                _ => message.read_queue(word),
             }
         }
-        Some(bell)
+        Some(message)
     }
 
     fn read_queue(&mut self, word: &str) {
-        let lanes = match word.as_bytes().first() {
+        let queues = match word.as_bytes().first() {
             Some(b'w') => &mut self.waiting,
             Some(b'a') => &mut self.manual,
             _ => return,
         };
         let numbers =
-            word[1..].split_once(',').and_then(|(lane, due)| lane.parse().ok().zip(due.parse().ok()));
-        add(lanes, numbers.map(|(lane, due)| (EndpointId::from_i64(lane), Timestamp::from_millis(due))));
+            word[1..].split_once(',').and_then(|(queue, due)| queue.parse().ok().zip(due.parse().ok()));
+        add(queues, numbers.map(|(queue, due)| (EndpointId::from_i64(queue), Timestamp::from_millis(due))));
     }
 
-    pub(super) fn publish(self, handover: &dyn CommitListener) {
-        self.waiting.into_iter().for_each(|(lane, due)| handover.delivery_waiting(lane, due));
-        self.manual.into_iter().for_each(|(lane, due)| handover.manual_waiting(lane, due));
+    pub(super) fn publish(self, commit_listener: &dyn CommitListener) {
+        self.waiting.into_iter().for_each(|(queue, due)| commit_listener.delivery_waiting(queue, due));
+        self.manual.into_iter().for_each(|(queue, due)| commit_listener.manual_waiting(queue, due));
         if self.inspections {
-            handover.inspection_waiting();
+            commit_listener.inspection_waiting();
         }
         if self.notices {
-            handover.notice_waiting();
+            commit_listener.notice_waiting();
         }
         if self.replays {
-            handover.replay_waiting();
+            commit_listener.replay_waiting();
         }
         if self.configuration {
-            handover.configuration_changed();
+            commit_listener.configuration_changed();
         }
     }
 }
@@ -134,26 +140,26 @@ impl NotifyMessage {
 mod tests {
     use super::*;
 
-    fn lanes(count: i64) -> BTreeMap<EndpointId, Timestamp> {
+    fn queues(count: i64) -> BTreeMap<EndpointId, Timestamp> {
         let due = Timestamp::from_millis;
         (1..=count)
-            .map(|lane| (EndpointId::from_i64(i64::MAX - lane), due(1_800_000_000_000 + lane)))
+            .map(|queue| (EndpointId::from_i64(i64::MAX - queue), due(1_800_000_000_000 + queue)))
             .collect()
     }
 
     #[test]
     fn other_nodes_read_a_notification_as_it_was_sent() {
-        for bell in [
+        for message in [
             NotifyMessage {
-                waiting: lanes(3),
-                manual: lanes(1),
+                waiting: queues(3),
+                manual: queues(1),
                 configuration: true,
                 ..NotifyMessage::default()
             },
             NotifyMessage { inspections: true, notices: true, replays: true, ..NotifyMessage::default() },
         ] {
-            assert_eq!(NotifyMessage::parse(&bell.text(7), 8), Some(bell.clone()));
-            assert_eq!(NotifyMessage::parse(&bell.text(7), 7), None, "only by other nodes");
+            assert_eq!(NotifyMessage::parse(&message.text(7), 8), Some(message.clone()));
+            assert_eq!(NotifyMessage::parse(&message.text(7), 7), None, "only by other nodes");
         }
         assert_eq!(
             NotifyMessage::parse("7 w1 wx,y z9,9 c", 8),
@@ -164,21 +170,21 @@ mod tests {
 
     #[test]
     fn a_notification_is_never_longer_than_the_server_takes() {
-        let bell = NotifyMessage { waiting: lanes(1000), notices: true, ..NotifyMessage::default() };
-        let words = bell.text(i64::MAX);
+        let message = NotifyMessage { waiting: queues(1000), notices: true, ..NotifyMessage::default() };
+        let words = message.text(i64::MAX);
         assert!(words.len() <= 8000 && words.len() > 7800);
-        let heard = NotifyMessage::parse(&words, 1).unwrap();
+        let parsed = NotifyMessage::parse(&words, 1).unwrap();
         assert!(
-            heard.notices
-                && heard.waiting.iter().all(|lane| bell.waiting.get_key_value(lane.0) == Some(lane))
+            parsed.notices
+                && parsed.waiting.iter().all(|queue| message.waiting.get_key_value(queue.0) == Some(queue))
         );
     }
 
     #[test]
     fn two_notifications_of_one_queue_merge_to_the_earlier_time() {
         let at = |due| BTreeMap::from([(EndpointId::from_i64(5), Timestamp::from_millis(due))]);
-        let mut bell = NotifyMessage { waiting: at(9), ..NotifyMessage::default() };
-        bell.add(NotifyMessage { waiting: at(4), replays: true, ..NotifyMessage::default() });
-        assert_eq!(bell, NotifyMessage { waiting: at(4), replays: true, ..NotifyMessage::default() });
+        let mut message = NotifyMessage { waiting: at(9), ..NotifyMessage::default() };
+        message.add(NotifyMessage { waiting: at(4), replays: true, ..NotifyMessage::default() });
+        assert_eq!(message, NotifyMessage { waiting: at(4), replays: true, ..NotifyMessage::default() });
     }
 }

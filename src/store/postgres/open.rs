@@ -68,14 +68,17 @@ impl From<Error> for PostgresOpenError {
 }
 
 /// Connects to a migrated database and enters as a node. Waits whenever the database is away.
-pub(super) fn open(server: &Server, pulse: &WriterLease) -> Result<(Session, WriterId), PostgresOpenError> {
-    let mut told = String::new();
+pub(super) fn open(
+    server: &Server,
+    writer_lease: &WriterLease,
+) -> Result<(Session, WriterId), PostgresOpenError> {
+    let mut text = String::new();
     loop {
-        match try_open(server, pulse) {
+        match try_open(server, writer_lease) {
             Err(PostgresOpenError::Away(error)) => {
-                if told != error {
+                if text != error {
                     tracing::warn!(error, "the database cannot be used yet; it is tried until it can");
-                    told = error;
+                    text = error;
                 }
                 std::thread::sleep(RECONNECT_PAUSE);
             }
@@ -84,7 +87,7 @@ pub(super) fn open(server: &Server, pulse: &WriterLease) -> Result<(Session, Wri
     }
 }
 
-fn try_open(server: &Server, pulse: &WriterLease) -> Result<(Session, WriterId), PostgresOpenError> {
+fn try_open(server: &Server, writer_lease: &WriterLease) -> Result<(Session, WriterId), PostgresOpenError> {
     let (session, to_work) = connect_and_migrate(server)?;
     if number(&session, "SELECT count(*) FROM posthaste.sqlite_import WHERE finished = 0")? > 0 {
         return Err(PostgresOpenError::HalfMoved);
@@ -93,13 +96,13 @@ fn try_open(server: &Server, pulse: &WriterLease) -> Result<(Session, WriterId),
     if let Err(error) = partitions::make_ahead(&session) {
         tracing::warn!(%error, "no partitions were made for the days to come");
     }
-    let asked_us = pulse.now_us();
+    let asked_us = writer_lease.now_us();
     let (epoch, slot) = node::enter(&session).map_err(|error| {
         // Another node enters, or prepares the database for a newer version.
         if migrations::is_busy(&error) { PostgresOpenError::Away(error.to_string()) } else { error.into() }
     })?;
     // Entering counts as the first heartbeat.
-    pulse.heartbeat(asked_us, true);
+    writer_lease.heartbeat(asked_us, true);
     Ok((to_work, WriterId::first(epoch, slot)))
 }
 

@@ -67,27 +67,27 @@ pub(super) fn probe(server: &Server) -> Result<DatabaseInfo, PostgresOpenError> 
     if found.prepared >= WITH_INBOX && session.query(PUBLISHER, &[])?.is_empty() {
         lacks.push(MissingPrivilege::NoPublisher);
     }
-    let sealed = if found.prepared == 0 { Vec::new() } else { session.query(encrypted, &[])? };
-    let sealed = sealed.iter().map(|row| Row::new(row).get(0)).collect::<Result<_>>()?;
-    Ok(DatabaseInfo { found, missing: lacks, encrypted: sealed })
+    let encrypted = if found.prepared == 0 { Vec::new() } else { session.query(encrypted, &[])? };
+    let encrypted = encrypted.iter().map(|row| Row::new(row).get(0)).collect::<Result<_>>()?;
+    Ok(DatabaseInfo { found, missing: lacks, encrypted })
 }
 
 /// Returns the missing privilege that prevents preparing and maintaining the database, if any.
 fn rights(session: &Session, found: DatabaseState) -> Result<Option<MissingPrivilege>> {
-    let (asked, of_schema) = (session.query(ROLE, &[])?, session.query(SCHEMA, &[])?);
-    let Some(asked) = asked.first().map(|row| Row::new(row)) else { return Ok(None) };
-    let role = asked.get(0)?;
+    let (of_role, of_schema) = (session.query(ROLE, &[])?, session.query(SCHEMA, &[])?);
+    let Some(of_role) = of_role.first().map(|row| Row::new(row)) else { return Ok(None) };
+    let role = of_role.get(0)?;
     let Some(schema) = of_schema.first().map(|row| Row::new(row)) else {
-        let may_make_it = asked.get(2)?;
+        let may_make_it = of_role.get(2)?;
         return Ok(if may_make_it {
             None
         } else {
-            Some(MissingPrivilege::NoSchema { role, database: asked.get(1)? })
+            Some(MissingPrivilege::NoSchema { role, database: of_role.get(1)? })
         });
     };
-    let (owner, is_ours, others): (String, bool, i64) = (schema.get(0)?, schema.get(1)?, schema.get(2)?);
+    let (owner, is_owned, others): (String, bool, i64) = (schema.get(0)?, schema.get(1)?, schema.get(2)?);
     let must_be_prepared = found.prepared < NEWEST;
-    let is_owner = is_ours && others == 0;
+    let is_owner = is_owned && others == 0;
     Ok(if is_owner {
         None
     } else {

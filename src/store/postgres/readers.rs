@@ -4,7 +4,10 @@ use super::{
     session::{Server, Session},
     sql::Transaction,
 };
-use crate::store::sql::{ReadConnection, ReaderPool, Result, Sql};
+use crate::store::{
+    backend::ReadJob,
+    sql::{ReadConnection, ReaderPool, Result},
+};
 use std::{sync::Arc, time::Duration};
 
 /// For any one answer: a list may be long.
@@ -16,11 +19,10 @@ pub(super) fn on(server: &Arc<Server>) -> ReaderPool<Session> {
 }
 
 impl ReadConnection for Session {
-    fn read<T>(&self, run: &mut impl FnMut(&dyn Sql) -> Result<T>) -> Result<T> {
+    fn read(&self, job: &mut ReadJob) -> Result<()> {
         let snapshot = Transaction::snapshot(self)?;
-        let found = run(&snapshot)?;
-        snapshot.commit()?;
-        Ok(found)
+        job(&snapshot)?;
+        snapshot.commit()
     }
 
     fn is_broken(&self) -> bool {

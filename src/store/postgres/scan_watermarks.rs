@@ -19,8 +19,8 @@ const FULL_SCAN_INTERVAL: Duration = Duration::from_secs(5);
 const SLOW_SCAN: Duration = Duration::from_millis(20);
 
 pub(super) struct ScanWatermarks {
-    pulse: Arc<WriterLease>,
-    lanes: Mutex<HashMap<EndpointId, Watermark>>,
+    writer_lease: Arc<WriterLease>,
+    by_endpoint: Mutex<HashMap<EndpointId, Watermark>>,
     /// When the current search began.
     began_us: AtomicU64,
 }
@@ -32,51 +32,57 @@ struct Watermark {
 }
 
 impl ScanWatermarks {
-    pub(super) fn new(pulse: Arc<WriterLease>) -> Self {
-        Self { pulse, lanes: Mutex::default(), began_us: AtomicU64::new(0) }
+    pub(super) fn new(writer_lease: Arc<WriterLease>) -> Self {
+        Self { writer_lease, by_endpoint: Mutex::default(), began_us: AtomicU64::new(0) }
     }
 
     /// Notes the time at which a search begins.
     pub(super) fn begin(&self) {
-        self.began_us.store(self.pulse.now_us(), Relaxed);
+        self.began_us.store(self.writer_lease.now_us(), Relaxed);
     }
 
     fn is_over(&self, time: Duration, since_us: u64) -> bool {
-        Duration::from_micros(self.pulse.now_us().saturating_sub(since_us)) >= time
+        Duration::from_micros(self.writer_lease.now_us().saturating_sub(since_us)) >= time
     }
 
-    fn lanes(&self) -> MutexGuard<'_, HashMap<EndpointId, Watermark>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn by_endpoint(&self) -> MutexGuard<'_, HashMap<EndpointId, Watermark>> {
+        self.by_endpoint.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_fresh(&self, floor: &Watermark) -> bool {
-        !self.is_over(FULL_SCAN_INTERVAL, floor.since_us)
+    fn is_fresh(&self, watermark: &Watermark) -> bool {
+        !self.is_over(FULL_SCAN_INTERVAL, watermark.since_us)
     }
 
-    pub(super) fn of(&self, lane: EndpointId) -> Option<Timestamp> {
-        self.lanes().get(&lane).filter(|floor| self.is_fresh(floor)).map(|floor| floor.due)
+    pub(super) fn of(&self, endpoint: EndpointId) -> Option<Timestamp> {
+        self.by_endpoint()
+            .get(&endpoint)
+            .filter(|watermark| self.is_fresh(watermark))
+            .map(|watermark| watermark.due)
     }
 
-    /// Stores that no due delivery waits before this; `None`: nothing is due at all.
-    pub(super) fn record(&self, lane: EndpointId, due: Option<Timestamp>) {
-        let mut lanes = self.lanes();
-        let since_us = lanes.get(&lane).filter(|floor| self.is_fresh(floor)).map(|floor| floor.since_us);
+    /// Records that a search found no due delivery before `due`, or none at all. A new watermark is set only after a slow search.
+    pub(super) fn record(&self, endpoint: EndpointId, due: Option<Timestamp>) {
+        let mut by_endpoint = self.by_endpoint();
+        let since_us = by_endpoint
+            .get(&endpoint)
+            .filter(|watermark| self.is_fresh(watermark))
+            .map(|watermark| watermark.since_us);
         match (due, since_us) {
             (Some(due), Some(since_us)) => {
-                lanes.insert(lane, Watermark { due, since_us });
+                by_endpoint.insert(endpoint, Watermark { due, since_us });
             }
             (Some(due), None) if self.is_over(SLOW_SCAN, self.began_us.load(Relaxed)) => {
-                lanes.insert(lane, Watermark { due, since_us: self.pulse.now_us() });
+                by_endpoint.insert(endpoint, Watermark { due, since_us: self.writer_lease.now_us() });
             }
             _ => {
-                lanes.remove(&lane);
+                by_endpoint.remove(&endpoint);
             }
         }
     }
 
     /// Clears all watermarks: leased deliveries may have been rolled back into the queues.
     pub(super) fn clear(&self) {
-        self.lanes().clear();
+        self.by_endpoint().clear();
     }
 }
 
@@ -100,32 +106,32 @@ mod tests {
     #[test]
     fn a_queue_is_searched_from_its_watermark_and_from_its_beginning_after_a_while() {
         let watch = Arc::new(FakeWatch::default());
-        let floors = ScanWatermarks::new(Arc::new(WriterLease::new(watch.clone())));
-        let (lane, at) = (EndpointId::from_i64(7), |ms| Some(Timestamp::from_millis(ms)));
-        assert_eq!(floors.of(lane), None);
-        floors.begin();
+        let watermarks = ScanWatermarks::new(Arc::new(WriterLease::new(watch.clone())));
+        let (endpoint, at) = (EndpointId::from_i64(7), |ms| Some(Timestamp::from_millis(ms)));
+        assert_eq!(watermarks.of(endpoint), None);
+        watermarks.begin();
         watch.0.store(19_999, Relaxed);
-        floors.record(lane, at(10));
-        assert_eq!(floors.of(lane), None, "that search was quick");
+        watermarks.record(endpoint, at(10));
+        assert_eq!(watermarks.of(endpoint), None, "that search was quick");
         watch.0.store(20_000, Relaxed);
-        floors.record(lane, at(10));
+        watermarks.record(endpoint, at(10));
         watch.0.store(5_019_999, Relaxed);
-        floors.begin();
-        floors.record(lane, at(20));
-        assert_eq!(floors.of(lane), at(20));
-        assert_eq!(floors.of(EndpointId::from_i64(8)), None);
+        watermarks.begin();
+        watermarks.record(endpoint, at(20));
+        assert_eq!(watermarks.of(endpoint), at(20));
+        assert_eq!(watermarks.of(EndpointId::from_i64(8)), None);
         // A new watermark does not delay the full search.
         watch.0.store(5_020_000, Relaxed);
-        assert_eq!(floors.of(lane), None);
-        floors.begin();
+        assert_eq!(watermarks.of(endpoint), None);
+        watermarks.begin();
         watch.0.store(5_040_000, Relaxed);
-        floors.record(lane, at(5));
-        assert_eq!(floors.of(lane), at(5));
-        floors.record(lane, None);
-        assert_eq!(floors.of(lane), None);
-        floors.record(lane, at(30));
-        assert_eq!(floors.of(lane), at(30));
-        floors.clear();
-        assert_eq!(floors.of(lane), None);
+        watermarks.record(endpoint, at(5));
+        assert_eq!(watermarks.of(endpoint), at(5));
+        watermarks.record(endpoint, None);
+        assert_eq!(watermarks.of(endpoint), None);
+        watermarks.record(endpoint, at(30));
+        assert_eq!(watermarks.of(endpoint), at(30));
+        watermarks.clear();
+        assert_eq!(watermarks.of(endpoint), None);
     }
 }

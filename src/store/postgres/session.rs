@@ -72,7 +72,7 @@ impl Session {
     pub(super) fn listen(
         server: &Server,
         patience: Duration,
-        heard: Option<UnboundedSender<String>>,
+        notifications: Option<UnboundedSender<String>>,
     ) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (client, mut connection) = runtime
@@ -80,9 +80,9 @@ impl Session {
             .map_err(|_| timed_out())??;
         runtime.spawn(async move {
             loop {
-                match (poll_fn(|context| connection.poll_message(context)).await, &heard) {
-                    (Some(Ok(AsyncMessage::Notification(said))), Some(heard)) => {
-                        let _ = heard.send(said.payload().to_owned());
+                match (poll_fn(|context| connection.poll_message(context)).await, &notifications) {
+                    (Some(Ok(AsyncMessage::Notification(said))), Some(notifications)) => {
+                        let _ = notifications.send(said.payload().to_owned());
                     }
                     (Some(Ok(_)), _) => {}
                     // The next caller gets the error that the connection is closed.
@@ -169,17 +169,17 @@ impl Session {
         self.run_one(Statement::Query(sql, params, &[])).map(|answer| answer.rows)
     }
 
-    pub(super) fn run_one(&self, asked: Statement<'_>) -> Result<StatementResult> {
-        self.pipeline(&[asked])?.remove(0)
+    pub(super) fn run_one(&self, command: Statement<'_>) -> Result<StatementResult> {
+        self.pipeline(&[command])?.remove(0)
     }
 
     /// Runs these in one round trip, one after the other. In a transaction, statements after a failed one do nothing, and
     /// there is no answer after one that could not be sent.
-    pub(super) fn pipeline(&self, asked: &[Statement<'_>]) -> Result<Vec<Result<StatementResult>>> {
-        let statements = self.prepare(asked)?;
-        let answers = asked.iter().zip(&statements).map(|(asked, statement)| {
+    pub(super) fn pipeline(&self, command: &[Statement<'_>]) -> Result<Vec<Result<StatementResult>>> {
+        let statements = self.prepare(command)?;
+        let answers = command.iter().zip(&statements).map(|(command, statement)| {
             let future: Pin<Box<dyn Future<Output = _> + '_>> =
-                Box::pin(asked.answer(&self.client, statement.as_ref()));
+                Box::pin(command.answer(&self.client, statement.as_ref()));
             future
         });
         let answers = self.drive(pipeline(answers, self.patience))?;
@@ -188,13 +188,13 @@ impl Session {
     }
 
     /// Prepares those of these that can be prepared, in their order.
-    pub(super) fn prepare(&self, asked: &[Statement<'_>]) -> Result<Vec<Option<PreparedStatement>>> {
-        asked.iter().map(|asked| self.statement(asked)).collect()
+    pub(super) fn prepare(&self, command: &[Statement<'_>]) -> Result<Vec<Option<PreparedStatement>>> {
+        command.iter().map(|command| self.statement(command)).collect()
     }
 
     /// Returns the prepared statement; `None` if there is nothing to prepare, or if none may be kept.
-    fn statement(&self, asked: &Statement<'_>) -> Result<Option<PreparedStatement>> {
-        let (Some(statements), Some(sql)) = (&self.statements, asked.sql()) else { return Ok(None) };
+    fn statement(&self, command: &Statement<'_>) -> Result<Option<PreparedStatement>> {
+        let (Some(statements), Some(sql)) = (&self.statements, command.sql()) else { return Ok(None) };
         if let Some(known) = statements.borrow().get(sql) {
             return Ok(Some(known.clone()));
         }
@@ -216,8 +216,8 @@ impl Session {
         Ok(Box::pin(sleep(duration)))
     }
 
-    fn wait<T>(&self, asked: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T> {
-        let answer = self.drive(async { timeout(self.patience, asked).await })?;
+    fn wait<T>(&self, command: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T> {
+        let answer = self.drive(async { timeout(self.patience, command).await })?;
         answer.map_err(|_| self.give_up())?.map_err(wrong_or_refused)
     }
 
@@ -250,15 +250,15 @@ impl Drop for Session {
 pub(super) fn to_postgres_sql(sql: &str) -> String {
     const PROMISE: &str = "INDEXED BY ";
     let mut said = String::with_capacity(sql.len());
-    let (mut is_quoted, mut letters) = (false, sql.chars().peekable());
-    while let Some(letter) = letters.next() {
-        is_quoted ^= letter == '\'';
-        let is_param = letter == '?' && !is_quoted && letters.peek().is_some_and(char::is_ascii_digit);
-        said.push(if is_param { '$' } else { letter });
+    let (mut is_quoted, mut characters) = (false, sql.chars().peekable());
+    while let Some(character) = characters.next() {
+        is_quoted ^= character == '\'';
+        let is_param = character == '?' && !is_quoted && characters.peek().is_some_and(char::is_ascii_digit);
+        said.push(if is_param { '$' } else { character });
     }
     while let Some(start) = said.find(PROMISE) {
         let name = &said[start + PROMISE.len()..];
-        let length = name.find(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric());
+        let length = name.find(|character: char| character != '_' && !character.is_ascii_alphanumeric());
         said.replace_range(start..start + PROMISE.len() + length.unwrap_or(name.len()), "");
     }
     said

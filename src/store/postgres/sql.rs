@@ -76,18 +76,18 @@ impl<'a> Transaction<'a> {
     /// Begins a transaction of a writer, with all of these locks, taken in the one order that every writer keeps.
     pub(super) fn begin_at(
         session: &'a Session,
-        seat: WriterId,
-        floors: Arc<ScanWatermarks>,
+        writer_id: WriterId,
+        watermarks: Arc<ScanWatermarks>,
         first: &str,
         locks: &Locks,
     ) -> Result<(Self, usize)> {
-        let mut tx = Self::new(session, seat.epoch);
-        (tx.writer_id, tx.watermarks) = (Some(seat), Some(floors));
+        let mut tx = Self::new(session, writer_id.epoch);
+        (tx.writer_id, tx.watermarks) = (Some(writer_id), Some(watermarks));
         let (opening, wanted) = (begin_sql(session, first)?, LockRequest::of(locks));
         let params = wanted.params();
-        let asked: Vec<_> =
+        let statements: Vec<_> =
             [Statement::Batch(&opening)].into_iter().chain(wanted.statements(&params)).collect();
-        let answers = tx.pipeline(&asked)?;
+        let answers = tx.pipeline(&statements)?;
         if let [_, .., taken] = &answers[..] {
             tx.held = RefCell::new(taken.read(|row| Ok((row.get(0)?, row.get(1)?)))?);
         }
@@ -114,12 +114,12 @@ impl<'a> Transaction<'a> {
 
     fn new(session: &'a Session, epoch: i64) -> Self {
         let (held, late, version) = (RefCell::default(), RefCell::default(), Cell::new(None));
-        let (seat, floors, has_failed) = (None, None, Cell::new(false));
+        let (writer_id, watermarks, has_failed) = (None, None, Cell::new(false));
         Self {
             session,
             epoch,
-            writer_id: seat,
-            watermarks: floors,
+            writer_id,
+            watermarks,
             held,
             locked_later: late,
             version,
@@ -153,10 +153,10 @@ impl<'a> Transaction<'a> {
             let error = Error::Wrong("a statement failed and its transaction went on".to_owned());
             return Err(Uncommitted::RolledBack(error));
         }
-        let asked: Vec<_> = last.iter().copied().chain([Statement::Batch("COMMIT")]).collect();
-        self.session.prepare(&asked).map_err(Uncommitted::RolledBack)?;
-        let answers = self.session.pipeline(&asked);
-        self.is_over = !matches!(&answers, Ok(answers) if answers.len() < asked.len());
+        let statements: Vec<_> = last.iter().copied().chain([Statement::Batch("COMMIT")]).collect();
+        self.session.prepare(&statements).map_err(Uncommitted::RolledBack)?;
+        let answers = self.session.pipeline(&statements);
+        self.is_over = !matches!(&answers, Ok(answers) if answers.len() < statements.len());
         let answers = answers.map_err(Uncommitted::InDoubt)?;
         let (is_sent, is_answered) = (self.is_over, answers.last().is_some_and(Result::is_ok));
         answers.into_iter().collect::<Result<_>>().map_err(|error| {
@@ -174,8 +174,8 @@ impl<'a> Transaction<'a> {
     }
 
     /// Runs all of these, one after the other, in one round trip.
-    pub(super) fn pipeline(&self, asked: &[Statement<'_>]) -> Result<Vec<StatementResult>> {
-        self.note_failure(self.session.pipeline(asked).and_then(|answers| answers.into_iter().collect()))
+    pub(super) fn pipeline(&self, statements: &[Statement<'_>]) -> Result<Vec<StatementResult>> {
+        self.note_failure(self.session.pipeline(statements).and_then(|answers| answers.into_iter().collect()))
     }
 
     /// Runs a statement that takes many rows and returns some.
@@ -344,18 +344,18 @@ impl Sql for Transaction<'_> {
     }
 
     fn start_queue_search(&self) {
-        if let Some(floors) = &self.watermarks {
-            floors.begin();
+        if let Some(watermarks) = &self.watermarks {
+            watermarks.begin();
         }
     }
 
-    fn search_start(&self, lane: EndpointId) -> Option<Timestamp> {
-        self.watermarks.as_ref().and_then(|floors| floors.of(lane))
+    fn search_start(&self, endpoint: EndpointId) -> Option<Timestamp> {
+        self.watermarks.as_ref().and_then(|watermarks| watermarks.of(endpoint))
     }
 
-    fn set_search_start(&self, lane: EndpointId, from: Option<Timestamp>) {
-        if let Some(floors) = &self.watermarks {
-            floors.record(lane, from);
+    fn set_search_start(&self, endpoint: EndpointId, from: Option<Timestamp>) {
+        if let Some(watermarks) = &self.watermarks {
+            watermarks.record(endpoint, from);
         }
     }
 
@@ -364,7 +364,7 @@ impl Sql for Transaction<'_> {
     }
 
     fn check_id(&self, number: i64) -> Result<()> {
-        self.writer_id.map_or(Ok(()), |seat| seat.check_id(number))
+        self.writer_id.map_or(Ok(()), |writer_id| writer_id.check_id(number))
     }
 
     fn log_change(&self, change: ConfigChange) -> Result<()> {

@@ -19,7 +19,7 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-/// The columns of `Rows` are the parameters after the others.
+/// A statement to run. The values of its `ColumnRows` are the parameters after the others.
 #[derive(Clone, Copy)]
 pub(super) enum Statement<'a> {
     /// Statements without parameters, whose rows are only counted.

@@ -1,5 +1,6 @@
 //! The one writer of a process: writes the waiting commands in one transaction, which begins by incrementing its row in
-//! `ledger`. So a batch is stored once, even if the answer to its COMMIT is lost, and never after another process took over.
+//! `writer_batches`. So a batch is stored once, even if the answer to its COMMIT is lost, and never after another process took
+//! over.
 
 use super::{
     batch_split::{needs_global_lock, split_batch},
@@ -14,6 +15,7 @@ use super::{
     session_settings::keep_write_settings,
     single_statement_commit::{self, SimpleBatch},
     sql::{Transaction, Uncommitted},
+    transient_errors::{is_rolled_back, may_succeed_later},
     writer_lease::WriterLease,
 };
 use crate::{
@@ -27,7 +29,6 @@ use crate::{
     },
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
-use tokio_postgres::error::{DbError, Severity, SqlState};
 
 /// How often a batch is tried that conflicted with another one, or whose connection broke before it was complete.
 const COMMIT_TRIES: usize = 5;
@@ -44,7 +45,7 @@ const UNHEALTHY_MAX: usize = 1_000;
 /// All pieces together, before waiting callers get an error.
 const ONE_AT_A_TIME_WAIT_MAX: Duration = Duration::from_secs(7);
 
-pub(super) struct SqliteCommitLoop {
+pub(super) struct PostgresCommitLoop {
     server: Arc<Server>,
     /// `None` while there is no connection.
     session: Option<Session>,
@@ -62,36 +63,36 @@ pub(super) struct SqliteCommitLoop {
     queue: Arc<CommandQueue>,
     lease: Arc<WriterLease>,
     notify_sender: NotifySender,
-    handover: Arc<dyn CommitListener>,
+    commit_listener: Arc<dyn CommitListener>,
 }
 
-impl SqliteCommitLoop {
+impl PostgresCommitLoop {
     pub(super) fn new(
         server: Arc<Server>,
         session: Session,
-        place: Arc<NodeHandle>,
+        node: Arc<NodeHandle>,
         queue: Arc<CommandQueue>,
-        ringer: NotifySender,
-        handover: Arc<dyn CommitListener>,
+        notify_sender: NotifySender,
+        commit_listener: Arc<dyn CommitListener>,
     ) -> Self {
-        let (session, epoch, pulse) = (Some(session), place.epoch(), place.lease.clone());
-        let (last, has_changes, busy_since_us, floors) =
-            (0, false, None, Arc::new(ScanWatermarks::new(pulse.clone())));
-        let unwell = BTreeSet::new();
+        let (session, epoch, writer_lease) = (Some(session), node.epoch(), node.lease.clone());
+        let (last, has_changes, busy_since_us, watermarks) =
+            (0, false, None, Arc::new(ScanWatermarks::new(writer_lease.clone())));
+        let unhealthy = BTreeSet::new();
         Self {
             server,
             session,
-            node: place,
+            node,
             epoch,
             last,
             has_changes,
-            unhealthy: unwell,
+            unhealthy,
             busy_since_us,
-            watermarks: floors,
+            watermarks,
             queue,
-            lease: pulse,
-            notify_sender: ringer,
-            handover,
+            lease: writer_lease,
+            notify_sender,
+            commit_listener,
         }
     }
 
@@ -104,25 +105,25 @@ impl SqliteCommitLoop {
     }
 
     fn try_commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64> {
-        let seat = self.node.writer_id();
-        if seat.epoch != self.epoch {
+        let writer_id = self.node.writer_id();
+        if writer_id.epoch != self.epoch {
             // It joined again: deliveries leased before are not leased any more.
-            (self.epoch, self.last) = (seat.epoch, 0);
+            (self.epoch, self.last) = (writer_id.epoch, 0);
         }
         let mut locks = Locks::default();
         for work in batch.iter() {
             work.locks(&mut locks);
         }
-        if let Some(newest_notice) = self.commit_as_one_statement(seat, batch, &locks)? {
+        if let Some(newest_notice) = self.commit_as_one_statement(writer_id, batch, &locks)? {
             return Ok(newest_notice);
         }
-        self.commit_in_steps(seat, batch, &locks)
+        self.commit_in_steps(writer_id, batch, &locks)
     }
 
     /// Commits the batch as one statement, if that is possible. `None` if nothing was stored: then it is written in steps.
     fn commit_as_one_statement(
         &mut self,
-        seat: WriterId,
+        writer_id: WriterId,
         batch: &mut [Box<dyn Command>],
         locks: &Locks,
     ) -> Result<Option<i64>> {
@@ -131,12 +132,12 @@ impl SqliteCommitLoop {
         if !may_be_plain || self.server.is_pooled() {
             return Ok(None);
         }
-        let Some(plain) = SimpleBatch::of(seat, batch, endpoints)? else { return Ok(None) };
+        let Some(plain) = SimpleBatch::of(writer_id, batch, endpoints)? else { return Ok(None) };
         let session = self.session()?;
         keep_write_settings(session)?;
         // Until it is sent, it cannot be in doubt.
-        let answer =
-            plain.run(seat, last, |asked| session.prepare(&[asked]).map(|_| session.run_one(asked)))?;
+        let answer = plain
+            .run(writer_id, last, |command| session.prepare(&[command]).map(|_| session.run_one(command)))?;
         match answer.and_then(|answer| single_statement_commit::stored(&answer)) {
             Ok(None) => Ok(None),
             Ok(Some(newest_notice)) => {
@@ -156,7 +157,7 @@ impl SqliteCommitLoop {
 
     fn commit_in_steps(
         &mut self,
-        seat: WriterId,
+        writer_id: WriterId,
         batch: &mut [Box<dyn Command>],
         locks: &Locks,
     ) -> Result<i64> {
@@ -167,8 +168,9 @@ impl SqliteCommitLoop {
         let fence = format!(
             "{alone}UPDATE writer_batches SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING 1"
         );
-        let floors = self.watermarks.clone();
-        let (tx, counted) = match Transaction::begin_at(self.session()?, seat, floors, &fence, locks) {
+        let watermarks = self.watermarks.clone();
+        let (tx, counted) = match Transaction::begin_at(self.session()?, writer_id, watermarks, &fence, locks)
+        {
             Err(error) if is_cold && is_busy(&error) => return Err(Error::Busy),
             begun => begun?,
         };
@@ -177,12 +179,13 @@ impl SqliteCommitLoop {
             drop(tx);
             return Err(self.fenced(&found));
         }
-        let (unwell, well) = locks.health_if_unhealthy.iter().partition(|endpoint| tx.has_health(**endpoint));
-        let rest = bulk_commit::apply_all(&tx, seat, batch)?;
+        let (unhealthy, healthy) =
+            locks.health_if_unhealthy.iter().partition(|endpoint| tx.has_health(**endpoint));
+        let rest = bulk_commit::apply_all(&tx, writer_id, batch)?;
         let has_changes = tx.has_changes();
         let committed = rest.commit(tx);
         self.has_changes = has_changes;
-        self.remember_health(&unwell, &well);
+        self.remember_health(&unhealthy, &healthy);
         if is_cold {
             self.busy_since_us = None;
         }
@@ -213,12 +216,12 @@ impl SqliteCommitLoop {
     }
 
     /// Remembers unhealthy endpoints: a batch for one of them is not tried as one statement.
-    fn remember_health(&mut self, unwell: &BTreeSet<EndpointId>, well: &BTreeSet<EndpointId>) {
+    fn remember_health(&mut self, unhealthy: &BTreeSet<EndpointId>, healthy: &BTreeSet<EndpointId>) {
         if self.unhealthy.len() > UNHEALTHY_MAX {
             self.unhealthy.clear();
         }
-        self.unhealthy.retain(|endpoint| !well.contains(endpoint));
-        self.unhealthy.extend(unwell);
+        self.unhealthy.retain(|endpoint| !healthy.contains(endpoint));
+        self.unhealthy.extend(unhealthy);
     }
 
     /// Stores that the database has counted up to this batch.
@@ -278,28 +281,8 @@ impl SqliteCommitLoop {
     }
 }
 
-/// Whether the server said that it rolled back a statement that was a transaction of its own. It does not say so of one whose
-/// connection it ended.
-fn is_rolled_back(error: &Error) -> bool {
-    let said = |error: &tokio_postgres::Error| error.as_db_error().and_then(DbError::parsed_severity);
-    matches!(error, Error::Postgres(error) if said(error) == Some(Severity::Error))
-}
-
-/// Whether the error may be gone at a retry, because another transaction or the server caused it.
-pub(super) fn may_succeed_later(error: &Error) -> bool {
-    let passes = [
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::ADMIN_SHUTDOWN,
-        SqlState::CRASH_SHUTDOWN,
-        // A day was attached while the row was on its way to the rest partition: now it belongs to the day.
-        SqlState::CHECK_VIOLATION,
-    ];
-    matches!(error, Error::Postgres(error) if error.code().is_some_and(|code| passes.contains(code)))
-}
-
-impl BatchWriter for SqliteCommitLoop {
-    fn portions(&self, batch: Vec<Box<dyn Command>>) -> Vec<Vec<Box<dyn Command>>> {
+impl BatchWriter for PostgresCommitLoop {
+    fn parts(&self, batch: Vec<Box<dyn Command>>) -> Vec<Vec<Box<dyn Command>>> {
         split_batch(batch, &self.unhealthy)
     }
 
@@ -375,7 +358,7 @@ impl BatchWriter for SqliteCommitLoop {
     }
 
     fn notify_peers(&mut self, after: &CommitEffects) {
-        self.notify_sender.send(NotifyMessage::of(after, self.has_changes, &*self.handover));
+        self.notify_sender.send(NotifyMessage::of(after, self.has_changes, &*self.commit_listener));
     }
 
     fn wait(&mut self) {
@@ -386,7 +369,7 @@ impl BatchWriter for SqliteCommitLoop {
             return;
         }
         std::thread::park_timeout(WRITE_CHECK_INTERVAL);
-        // No command is pushed before the pulse says that the database can be written.
+        // No command is pushed before the writer lease says that the database can be written.
         let answered = self.session().and_then(|session| session.run("SELECT 1"));
         if self.queue.is_idle() && answered.is_ok() {
             self.lease.set_writing(true);
@@ -394,8 +377,8 @@ impl BatchWriter for SqliteCommitLoop {
     }
 
     fn end(&mut self) {
-        let place = self.node.clone();
-        let left = self.session().and_then(|session| place.leave(session));
+        let node = self.node.clone();
+        let left = self.session().and_then(|session| node.leave(session));
         if let Err(error) = left {
             tracing::warn!(%error, "this node could not leave the database");
         }

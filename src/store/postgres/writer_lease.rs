@@ -1,7 +1,7 @@
 //! Writer lease: whether this node may start anything. Only while no other node can take over and its writer can write,
 //! because a result could not be recorded otherwise.
 
-use crate::store::CommitWatch;
+use crate::{domain::lease::LEASE_USED, store::CommitWatch};
 use std::{
     sync::{
         Arc,
@@ -9,9 +9,6 @@ use std::{
     },
     time::Duration,
 };
-
-/// How long after a heartbeat was sent other nodes must leave this node alone, with a margin for clocks that differ.
-const WRITER_LEASE: Duration = Duration::from_secs(9);
 
 /// State of the lease.
 pub(super) struct WriterLease {
@@ -25,7 +22,7 @@ pub(super) struct WriterLease {
 
 impl WriterLease {
     pub(super) fn new(watch: Arc<dyn CommitWatch>) -> Self {
-        let until_us = AtomicU64::new(watch.started() + as_us(WRITER_LEASE));
+        let until_us = AtomicU64::new(watch.started() + as_us(LEASE_USED));
         Self { watch, until_us, is_writing: AtomicBool::new(true), is_fenced: AtomicBool::new(false) }
     }
 
@@ -60,7 +57,7 @@ impl WriterLease {
 
     /// Renews the lease if the heartbeat sent at this time was answered; ends it if not.
     pub(super) fn heartbeat(&self, sent_us: u64, is_answered: bool) {
-        self.until_us.store(if is_answered { sent_us + as_us(WRITER_LEASE) } else { 0 }, Relaxed);
+        self.until_us.store(if is_answered { sent_us + as_us(LEASE_USED) } else { 0 }, Relaxed);
     }
 }
 

@@ -23,17 +23,17 @@ pub(super) fn duration(ms: i64) -> Duration {
 }
 
 /// Returns the time that all nodes together have counted.
-pub(super) fn cluster_clock(connection: &dyn Sql, now: Timestamp) -> Result<OutageReport> {
+pub(in crate::store) fn cluster_clock(connection: &dyn Sql, now: Timestamp) -> Result<OutageReport> {
     let written = connection.one("SELECT clock, local_outage_at FROM adjusted_clock", &[], |row| {
         Ok((duration(row.get(0)?), row.get::<Option<Timestamp>>(1)?))
     })?;
-    let (accountable, ours_at) = written.unwrap_or_default();
+    let (adjusted_time, ours_at) = written.unwrap_or_default();
     let is_lately = |at: Timestamp| now.since(at).max(at.since(now)) < LOCAL_OUTAGE_VALID;
-    Ok(OutageReport { adjusted_time: accountable, is_local_outage: ours_at.is_some_and(is_lately) })
+    Ok(OutageReport { adjusted_time, is_local_outage: ours_at.is_some_and(is_lately) })
 }
 
 /// Whether the other nodes must know of this node's count.
-pub(super) fn must_be_written(mine: OutageReport, all: OutageReport) -> bool {
+pub(in crate::store) fn must_be_written(mine: OutageReport, all: OutageReport) -> bool {
     mine.is_local_outage || mine.adjusted_time >= all.adjusted_time + CLOCK_AHEAD_MAX
 }
 
@@ -51,7 +51,7 @@ pub(super) fn write_if_needed(tx: &dyn Sql, clock: Duration, now: Timestamp, wri
 }
 
 /// Stores the time, unless the stored one is further.
-pub(super) fn write(tx: &dyn Sql, mine: OutageReport, now: Timestamp) -> Result<()> {
+pub(in crate::store) fn write(tx: &dyn Sql, mine: OutageReport, now: Timestamp) -> Result<()> {
     let sql = "INSERT INTO adjusted_clock (only_row, clock, at, local_outage_at) VALUES (1, ?1, ?2, ?3)
          ON CONFLICT (only_row) DO UPDATE SET
              at = CASE WHEN excluded.clock >= adjusted_clock.clock THEN excluded.at ELSE adjusted_clock.at END,

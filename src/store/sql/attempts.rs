@@ -45,14 +45,14 @@ pub(super) fn rows(
     attempts: &[Attempt],
     write: &mut dyn FnMut(&[&dyn ToValue]) -> Result<()>,
 ) -> Result<()> {
-    for (place, attempt) in (position..).zip(attempts) {
+    for (index, attempt) in (position..).zip(attempts) {
         let Attempt { outcome, .. } = attempt;
         let numbered = number.filter(|_| outcome.class.is_numbered());
         number = numbered.map(|number| number + 1).or(number);
         let failed = outcome.class != OutcomeClass::Ok && !outcome.response_headers.is_empty();
         write(params![
             delivery,
-            place,
+            index,
             numbered,
             attempt.started_at,
             outcome.timings.total_us,
@@ -183,7 +183,7 @@ pub(super) fn class_number(class: OutcomeClass) -> i64 {
 }
 
 pub(super) fn class_from(number: i64) -> Result<OutcomeClass> {
-    let known = usize::try_from(number).ok().and_then(|place| OutcomeClass::ALL.get(place).copied());
+    let known = usize::try_from(number).ok().and_then(|index| OutcomeClass::ALL.get(index).copied());
     known.ok_or_else(|| Error::Wrong(format!("{number} is no class")))
 }
 

@@ -1,7 +1,9 @@
 //! The audit log: written in the transaction of the change, listed newest first.
 
 use super::{
-    Error, Result, Row, Sql, params,
+    Error, Result, Row, Sql,
+    config::{optional_json, to_json},
+    params,
     queries::{fill, id_range},
     row::named,
 };
@@ -20,7 +22,7 @@ use crate::{
 };
 
 /// Whether an answer means that something was changed.
-pub(super) trait ChangeOutcome {
+pub(in crate::store) trait ChangeOutcome {
     fn is_change(&self) -> bool;
 }
 
@@ -62,13 +64,13 @@ impl ChangeOutcome for ReplayChanged {
 }
 
 /// Writes the entry if something was changed; passes the answer on.
-pub(super) fn write_if_changed<T: ChangeOutcome>(
+pub(in crate::store) fn write_if_changed<T: ChangeOutcome>(
     tx: &dyn Sql,
     entry: Option<&AuditEntry>,
     answer: T,
 ) -> Result<T> {
     if let Some(entry) = entry.filter(|_| answer.is_change()) {
-        let detail = entry.detail.as_ref().map(ToString::to_string);
+        let detail = entry.detail.as_ref().map(to_json).transpose()?;
         tx.check_id(entry.id.as_i64())?;
         tx.execute(
             "INSERT INTO audit (id, at, key, key_name, scope, app, action, object, detail)
@@ -90,7 +92,7 @@ pub(super) fn write_if_changed<T: ChangeOutcome>(
 }
 
 /// Lists entries, newest first. Those of an app that is being removed are left out, although they may still be there.
-pub(super) fn list(
+pub(in crate::store) fn list(
     connection: &dyn Sql,
     filter: &AuditFilter,
     after: Option<Cursor>,
@@ -108,8 +110,8 @@ pub(super) fn list(
             let fits = row.get(9)?
                 && filter.key.is_none_or(|key| row.is(2, &key))
                 && filter.action.is_none_or(|action| row.is(6, &action.name()));
-            let place = Cursor { at: 0, id: row.get(0)? };
-            Ok(fitting.examine(place, fits.then(|| read(row)).transpose()?))
+            let cursor = Cursor { at: 0, id: row.get(0)? };
+            Ok(fitting.examine(cursor, fits.then(|| read(row)).transpose()?))
         })
     })
 }
@@ -120,10 +122,6 @@ fn read(row: &Row<'_>) -> Result<AuditEntry> {
         let name: String = row.get(6)?;
         AuditAction::parse(&name).ok_or_else(|| Error::Wrong(format!("{name} is no action")))
     };
-    let detail = || {
-        let text: Option<String> = row.get(8)?;
-        Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
-    };
     Ok(AuditEntry {
         id,
         at: row.get(1)?,
@@ -133,7 +131,7 @@ fn read(row: &Row<'_>) -> Result<AuditEntry> {
         app: row.get(5)?,
         action: named(id, action())?,
         object_id: row.get(7)?,
-        detail: named(id, detail())?,
+        detail: named(id, optional_json(row, 8))?,
     })
 }
 

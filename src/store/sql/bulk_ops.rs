@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// A command's form for a backend that writes many at once.
-pub(in crate::store) enum BulkOp<'a> {
+pub enum BulkOp<'a> {
     Accept(&'a mut Accept),
     Record(&'a mut RecordResult),
     /// There is nothing to be written.
@@ -42,8 +42,8 @@ impl Accept {
     }
 
     /// Writes a single event by itself.
-    pub(in crate::store) fn apply_one(&mut self, tx: &dyn Sql, place: usize) -> Result<()> {
-        self.results[place] = delivery_statements::accept(tx, &mut self.events[place])?;
+    pub(in crate::store) fn apply_one(&mut self, tx: &dyn Sql, index: usize) -> Result<()> {
+        self.results[index] = delivery_statements::accept(tx, &mut self.events[index])?;
         Ok(())
     }
 }
@@ -51,15 +51,15 @@ impl Accept {
 impl NewEvent {
     /// Whether none of its deliveries joins an ordering group or depends on whether its endpoint is enabled.
     pub(in crate::store) fn needs_no_decision(&self) -> bool {
-        self.deliveries.iter().all(|birth| {
-            let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = birth.delivery;
-            let newborn = Delivery::new(id, app, event, endpoint, self.event.accepted_at, give_up_at);
+        self.deliveries.iter().all(|new_delivery| {
+            let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = new_delivery.delivery;
+            let fresh = Delivery::new(id, app, event, endpoint, self.event.accepted_at, give_up_at);
             let is_taken = match state {
                 DeliveryState::Pending => due.is_some(),
                 DeliveryState::InFlight => due.is_none(),
                 _ => false,
             };
-            is_taken && birth.delivery == Delivery { state, due, ..newborn }
+            is_taken && new_delivery.delivery == Delivery { state, due, ..fresh }
         })
     }
 }
@@ -76,22 +76,15 @@ impl RecordResult {
         epoch: i64,
         is_well: impl FnOnce(EndpointId) -> bool,
     ) -> Option<Delivery> {
-        let DeliveryResult {
-            leased: carried,
-            attempts,
-            verdict,
-            disable: switch_off,
-            health_sample: sighting,
-            ended_at,
-            contract,
-        } = &self.record;
-        let mut delivery = carried.delivery.clone();
+        let DeliveryResult { leased, attempts, verdict, disable, health_sample, ended_at, contract } =
+            &self.record;
+        let mut delivery = leased.delivery.clone();
         let [attempt] = &attempts[..] else { return None };
         let is_ok = attempt.outcome.class == OutcomeClass::Ok;
-        let says_nothing = sighting.is_none() || contract.is_none();
+        let says_nothing = health_sample.is_none() || contract.is_none();
         let is_plain = *verdict == Verdict::Delivered
-            && carried.epoch == epoch
-            && switch_off.is_none()
+            && leased.epoch == epoch
+            && disable.is_none()
             && delivery.ordering_key.is_none()
             && delivery.skipped_at.is_none()
             && (says_nothing || is_ok && is_well(delivery.endpoint));
@@ -106,15 +99,15 @@ impl RecordResult {
         &self,
         each: &mut dyn FnMut(&[&dyn ToValue]) -> Result<()>,
     ) -> Result<()> {
-        let DeliveryResult { leased: carried, attempts, .. } = &self.record;
+        let DeliveryResult { leased, attempts, .. } = &self.record;
         let (position, number) = delivery_statements::next_positions(&self.record);
-        attempts::rows(carried.delivery.id, position, number, attempts, each)
+        attempts::rows(leased.delivery.id, position, number, attempts, each)
     }
 
     /// Sets its result: `None` where the delivery was not leased any more.
     pub(in crate::store) fn set_result(&mut self, delivery: Option<Delivery>) {
-        let plainly =
+        let as_simple =
             |delivery| RecordedResult { delivery, disabled: None, woken: Vec::new(), health_changed: false };
-        self.recorded = delivery.map(plainly);
+        self.recorded = delivery.map(as_simple);
     }
 }

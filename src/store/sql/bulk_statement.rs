@@ -3,7 +3,7 @@
 use super::{Result, ToValue};
 
 /// A statement and the rows it runs over. Its effect on one row must not depend on the other rows.
-pub(in crate::store) struct BulkStatement<'a> {
+pub struct BulkStatement<'a> {
     /// Has `{given}` where it reads these rows, under the name `given`.
     pub(in crate::store) sql: &'a str,
     /// Names of the columns, and their types, one letter each: `n` numbers, `t` texts, `b` bytes.

@@ -28,7 +28,7 @@ pub(in crate::store) enum ChangedKind {
 
 /// A record that was added, changed or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) struct ConfigChange {
+pub struct ConfigChange {
     kind: ChangedKind,
     id: i64,
 }
@@ -95,7 +95,7 @@ pub(super) fn version(connection: &dyn Sql) -> Result<i64> {
 
 /// Returns the changes since a version. Also accepts a version that does not exist yet: the database may have lost what it
 /// confirmed.
-pub(super) fn since(connection: &dyn Sql, after: i64) -> Result<ConfigChanges> {
+pub(in crate::store) fn since(connection: &dyn Sql, after: i64) -> Result<ConfigChanges> {
     let forgotten =
         connection.number("SELECT trimmed_version FROM config_version WHERE only_row = 1", &[])?;
     let mut changes = ConfigChanges { version: version(connection)?, ..ConfigChanges::default() };

@@ -7,18 +7,18 @@ use crate::{
         event::DedupKey,
         id::{AppId, EndpointId},
         live_update::LiveUpdate,
-        ports::{CommitListener, LeasedDelivery},
+        ports::LeasedDelivery,
         statistics::StatBatch,
         time::Timestamp,
     },
-    store::{Reply, StoreError},
+    store::{CommitObservers, Reply, StoreError},
 };
 use std::collections::BTreeSet;
 use tokio::sync::oneshot;
 
 /// A command waiting for its batch. `apply` runs inside the transaction and may run again after a rollback, so it must not
 /// consume anything; `committed` and `failed` do.
-pub(in crate::store) trait Command: Send {
+pub trait Command: Send {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()>;
 
     /// Whether all that it reads to change has a lock of its own, so that it runs beside commands of other nodes.
@@ -59,7 +59,7 @@ pub(in crate::store) trait Command: Send {
 
 /// Kind of a command: which commands may overtake it in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum CommandKind {
+pub enum CommandKind {
     /// Does not depend on results recorded before.
     Accept,
     /// Depends on results recorded before at the same endpoint.
@@ -74,7 +74,7 @@ pub(in crate::store) enum CommandKind {
 /// Locks of a batch. All are taken at the start and in one order, so that batches of two nodes cannot deadlock; a lock that a
 /// command needs unexpectedly is taken then.
 #[derive(Default)]
-pub(in crate::store) struct Locks {
+pub struct Locks {
     pub(in crate::store) queues: BTreeSet<EndpointId>,
     pub(in crate::store) health: BTreeSet<EndpointId>,
     /// Health locks that are taken only if the endpoint is not healthy.
@@ -83,61 +83,77 @@ pub(in crate::store) struct Locks {
 }
 
 impl Locks {
-    /// Without locks other than `health_if_unwell`: there are none if all endpoints are healthy.
+    /// Whether only `health_if_unhealthy` has locks: if all endpoints are healthy, none is taken.
     pub(in crate::store) fn is_conditional(&self) -> bool {
         self.queues.is_empty() && self.health.is_empty() && self.digests.is_empty()
     }
 }
 
-/// Effects of a batch, passed to the engine once it is durable.
+/// Effects of a batch, passed on once it is durable.
 #[derive(Default)]
-pub(in crate::store) struct CommitEffects {
-    pub(super) carried: Vec<LeasedDelivery>,
+pub struct CommitEffects {
+    pub(in crate::store) leased: Vec<LeasedDelivery>,
     pub(in crate::store) waiting: Vec<(EndpointId, Timestamp)>,
     /// Waiting as well, and requested manually.
     pub(in crate::store) manual: Vec<(EndpointId, Timestamp)>,
-    pub(super) switched_off: Vec<(EndpointId, Disabled, u32)>,
+    pub(in crate::store) disabled: Vec<(EndpointId, Disabled, u32)>,
     pub(in crate::store) inspections_wait: bool,
     pub(in crate::store) notices_wait: bool,
     /// For other nodes only: the caller on this node notifies its own engine.
     pub(in crate::store) replays_wait: bool,
-    /// Live updates that no other place publishes.
-    pub(super) live_updates: Vec<LiveUpdate>,
+    /// `None` where there are no subscribers: then none is made.
+    live_updates: Option<Vec<LiveUpdate>>,
 }
 
 impl CommitEffects {
+    pub(super) fn new(has_subscribers: bool) -> Self {
+        Self { live_updates: has_subscribers.then(Vec::new), ..Self::default() }
+    }
     /// Effects of a takeover: endpoint queues in which something waits now.
     pub(in crate::store) fn of_takeover(waiting: impl IntoIterator<Item = (EndpointId, Timestamp)>) -> Self {
         Self { waiting: waiting.into_iter().collect(), ..Self::default() }
     }
 
-    pub(in crate::store) fn notify_engine(self, handover: &dyn CommitListener) {
-        for (endpoint, off, revision) in self.switched_off {
-            handover.endpoint_disabled(endpoint, off, revision);
+    /// Adds live updates for the subscribers.
+    pub(in crate::store) fn publish(&mut self, updates: impl IntoIterator<Item = LiveUpdate>) {
+        if let Some(live_updates) = &mut self.live_updates {
+            live_updates.extend(updates);
+        }
+    }
+
+    /// Notifies the engine, and then the subscribers of live updates: a client that reads an endpoint again because of one sees
+    /// it as the engine does.
+    pub(in crate::store) fn notify(mut self, observers: &CommitObservers) {
+        if let Some(live_updates) = &mut self.live_updates {
+            live_updates.extend(self.leased.iter().map(|leased| LiveUpdate::delivery(&leased.delivery)));
+        }
+        let engine = &observers.engine;
+        for (endpoint, off, revision) in self.disabled {
+            engine.endpoint_disabled(endpoint, off, revision);
         }
         for (endpoint, due) in self.waiting {
-            handover.delivery_waiting(endpoint, due);
+            engine.delivery_waiting(endpoint, due);
         }
         for (endpoint, due) in self.manual {
-            handover.manual_waiting(endpoint, due);
+            engine.manual_waiting(endpoint, due);
         }
-        if !self.carried.is_empty() {
-            handover.deliveries_leased(self.carried);
+        if !self.leased.is_empty() {
+            engine.deliveries_leased(self.leased);
         }
         if self.inspections_wait {
-            handover.inspection_waiting();
+            engine.inspection_waiting();
         }
         if self.notices_wait {
-            handover.notice_waiting();
+            engine.notice_waiting();
         }
-        for hint in self.live_updates {
-            handover.live_update(hint);
+        for update in self.live_updates.into_iter().flatten() {
+            observers.live_updates.publish(update);
         }
     }
 }
 
 /// A command that is only a function of the connection and an answer.
-pub(super) struct FnCommand<T, F, A> {
+pub(in crate::store) struct FnCommand<T, F, A> {
     run: F,
     after: A,
     result: Option<T>,
@@ -151,7 +167,7 @@ where
     A: FnOnce(&T, &mut CommitEffects) + Send + 'static,
 {
     /// Makes the command, and the future of its answer.
-    pub(super) fn prepare(run: F, after: A) -> (Box<dyn Command>, Reply<'static, T>) {
+    pub(in crate::store) fn prepare(run: F, after: A) -> (Box<dyn Command>, Reply<T>) {
         let (reply, answer) = oneshot::channel();
         (Box::new(Self { run, after, result: None, reply }), answered(answer))
     }
@@ -188,7 +204,7 @@ struct FlushCommand {
     reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
-pub(super) fn flush() -> (Box<dyn Command>, Reply<'static, ()>) {
+pub(in crate::store) fn flush_command() -> (Box<dyn Command>, Reply<()>) {
     let (reply, answer) = oneshot::channel();
     (Box::new(FlushCommand { reply }), answered(answer))
 }
@@ -219,6 +235,6 @@ impl Command for FlushCommand {
 /// The receiving end of an answer; a writer that went away answers `Closed`.
 pub(in crate::store) fn answered<T: Send + 'static>(
     answer: oneshot::Receiver<Result<T, StoreError>>,
-) -> Reply<'static, T> {
+) -> Reply<T> {
     Box::pin(async move { answer.await.unwrap_or(Err(StoreError::Closed)) })
 }

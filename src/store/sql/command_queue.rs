@@ -43,7 +43,7 @@ impl CommandQueue {
     }
 
     /// Pushes a command other than an accept: never refused because the queue is full, as permits and callers bound them.
-    pub(super) fn push(&self, work: Box<dyn Command>) {
+    pub(in crate::store) fn push(&self, work: Box<dyn Command>) {
         let mut waiting = self.lock();
         if waiting.is_closed {
             drop(waiting);
@@ -55,7 +55,7 @@ impl CommandQueue {
         self.wake_writer();
     }
 
-    pub(super) fn push_accept(&self, work: Box<dyn Command>, events: usize, bytes: usize) {
+    pub(in crate::store) fn push_accept(&self, work: Box<dyn Command>, events: usize, bytes: usize) {
         let mut waiting = self.lock();
         let full = waiting.events > 0
             && (waiting.events + events > self.limits.events_max

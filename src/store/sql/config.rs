@@ -30,7 +30,7 @@ const KEY_COLUMNS: &str =
 /// Expired links that each new link removes at most, so that they do not pile up.
 const EXPIRED_LINKS_REMOVED_MAX: i64 = 100;
 
-pub(super) fn config_snapshot(connection: &dyn Sql) -> Result<ConfigSnapshot> {
+pub(in crate::store) fn config_snapshot(connection: &dyn Sql) -> Result<ConfigSnapshot> {
     let apps =
         connection.all("SELECT id, uid, settings, created_at, updated_at FROM apps ORDER BY id", &[], app)?;
     let mut secrets: HashMap<EndpointId, Vec<EncryptedSecret>> = HashMap::new();
@@ -155,7 +155,7 @@ pub(super) fn log_if_changed(tx: &dyn Sql, changed: usize, what: impl Into<Confi
     Ok(changed == 1)
 }
 
-pub(super) fn add_app(tx: &dyn Sql, app: &App) -> Result<Inserted> {
+pub(in crate::store) fn add_app(tx: &dyn Sql, app: &App) -> Result<Inserted> {
     tx.check_id(app.id.as_i64())?;
     let added = tx.execute(
         "INSERT INTO apps (id, uid, settings, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -169,7 +169,7 @@ pub(super) fn add_app(tx: &dyn Sql, app: &App) -> Result<Inserted> {
     Ok(Inserted::Added)
 }
 
-pub(super) fn change_app(tx: &dyn Sql, app: &App) -> Result<bool> {
+pub(in crate::store) fn change_app(tx: &dyn Sql, app: &App) -> Result<bool> {
     let changed = tx.execute(
         "UPDATE apps SET settings = ?2, updated_at = ?3 WHERE id = ?1",
         params![app.id, to_json(&app.settings)?, app.updated_at],
@@ -177,7 +177,7 @@ pub(super) fn change_app(tx: &dyn Sql, app: &App) -> Result<bool> {
     log_if_changed(tx, changed, app.id)
 }
 
-pub(super) fn remove_app(tx: &dyn Sql, app: AppId) -> Result<bool> {
+pub(in crate::store) fn remove_app(tx: &dyn Sql, app: AppId) -> Result<bool> {
     maintenance::remember_newest_id(tx)?;
     if tx.execute("DELETE FROM apps WHERE id = ?1", params![app])? == 0 {
         return Ok(false);
@@ -202,7 +202,7 @@ pub(super) fn remove_app(tx: &dyn Sql, app: AppId) -> Result<bool> {
     Ok(true)
 }
 
-pub(super) fn add_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<Inserted> {
+pub(in crate::store) fn add_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<Inserted> {
     tx.check_id(endpoint.id.as_i64())?;
     let added = tx.execute(
         "INSERT INTO endpoints (id, app, uid, settings, disabled, encrypted_headers, encrypted_tls, revision, created_at, updated_at)
@@ -239,7 +239,7 @@ fn write_secrets(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<bool> {
+pub(in crate::store) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<bool> {
     // A delivery made as held meanwhile sees whether the endpoint is enabled.
     tx.lock_queue(endpoint.id)?;
     let before = "SELECT disabled IS NOT NULL, settings FROM endpoints WHERE id = ?1";
@@ -247,7 +247,8 @@ pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result
         let settings: EndpointSettings = named(endpoint.id, json(row, 1))?;
         Ok((row.get::<bool>(0)?, settings.url != endpoint.settings.url))
     })?;
-    let (was_off, has_moved) = before.map_or((None, false), |(is_off, has_moved)| (Some(is_off), has_moved));
+    let (was_off, has_moved) =
+        before.map_or((None, false), |(is_disabled, has_moved)| (Some(is_disabled), has_moved));
     let changed = tx.execute(
         "UPDATE endpoints SET settings = ?3, disabled = ?4, encrypted_headers = ?5, encrypted_tls = ?6, revision = ?2, updated_at = ?7
          WHERE id = ?1 AND revision = CAST(?2 AS bigint) - 1 AND deleted_at IS NULL",
@@ -275,7 +276,7 @@ pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result
     Ok(true)
 }
 
-pub(super) fn remove_endpoint(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<bool> {
+pub(in crate::store) fn remove_endpoint(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<bool> {
     tx.execute("DELETE FROM secrets WHERE endpoint = ?1", params![endpoint])?;
     inspections::cancel(tx, endpoint, now)?;
     health::delete_health(tx, endpoint)?;
@@ -291,7 +292,10 @@ pub(super) fn remove_endpoint(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp
 }
 
 /// Returns an endpoint as it is stored now; the engine reads it after a receiver said that it is gone.
-pub(super) fn endpoint_record(connection: &dyn Sql, id: EndpointId) -> Result<Option<EndpointRecord>> {
+pub(in crate::store) fn endpoint_record(
+    connection: &dyn Sql,
+    id: EndpointId,
+) -> Result<Option<EndpointRecord>> {
     let secrets = connection.all(
         "SELECT encrypted, valid_from, valid_until FROM secrets WHERE endpoint = ?1 ORDER BY position",
         params![id],
@@ -307,12 +311,15 @@ pub(super) fn endpoint_record(connection: &dyn Sql, id: EndpointId) -> Result<Op
     )
 }
 
-pub(super) fn one_app(connection: &dyn Sql, id: AppId) -> Result<Option<App>> {
+pub(in crate::store) fn one_app(connection: &dyn Sql, id: AppId) -> Result<Option<App>> {
     let sql = "SELECT id, uid, settings, created_at, updated_at FROM apps WHERE id = ?1";
     connection.one(sql, params![id], app)
 }
 
-pub(super) fn endpoint_names(connection: &dyn Sql, endpoints: &[EndpointId]) -> Result<Vec<EndpointLabel>> {
+pub(in crate::store) fn endpoint_names(
+    connection: &dyn Sql,
+    endpoints: &[EndpointId],
+) -> Result<Vec<EndpointLabel>> {
     let sql = "SELECT uid, settings FROM endpoints WHERE id = ?1";
     let mut names = Vec::with_capacity(endpoints.len());
     for id in endpoints {
@@ -325,19 +332,19 @@ pub(super) fn endpoint_names(connection: &dyn Sql, endpoints: &[EndpointId]) -> 
     Ok(names)
 }
 
-pub(super) fn one_key(connection: &dyn Sql, id: KeyId) -> Result<Option<ApiKey>> {
+pub(in crate::store) fn one_key(connection: &dyn Sql, id: KeyId) -> Result<Option<ApiKey>> {
     let sql = format!("SELECT {KEY_COLUMNS} FROM keys WHERE id = ?1");
     connection.one(&sql, params![id], key)
 }
 
-pub(super) fn keys(connection: &dyn Sql, after: KeyId, most: u32) -> Result<Vec<ApiKey>> {
+pub(in crate::store) fn keys(connection: &dyn Sql, after: KeyId, most: u32) -> Result<Vec<ApiKey>> {
     let sql = format!(
         "SELECT {KEY_COLUMNS} FROM keys WHERE id > ?1 AND scope NOT IN ('portal', 'portal_read') ORDER BY id LIMIT ?2"
     );
     connection.all(&sql, params![after, most], key)
 }
 
-pub(super) fn add_key(tx: &dyn Sql, key: &ApiKey) -> Result<Vec<KeyId>> {
+pub(in crate::store) fn add_key(tx: &dyn Sql, key: &ApiKey) -> Result<Vec<KeyId>> {
     tx.check_id(key.id.as_i64())?;
     let forgotten = if key.scope.is_portal() { remove_expired_links(tx, key)? } else { Vec::new() };
     tx.execute(
@@ -374,18 +381,18 @@ fn remove_expired_links(tx: &dyn Sql, new: &ApiKey) -> Result<Vec<KeyId>> {
     )
 }
 
-pub(super) fn revoke_key(tx: &dyn Sql, key: KeyId, now: Timestamp) -> Result<bool> {
+pub(in crate::store) fn revoke_key(tx: &dyn Sql, key: KeyId, now: Timestamp) -> Result<bool> {
     let sql = "UPDATE keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
     log_if_changed(tx, tx.execute(sql, params![key, now])?, key)
 }
 
-pub(super) fn store_contract(tx: &dyn Sql, hash: ContractHash, document: &str) -> Result<()> {
+pub(in crate::store) fn store_contract(tx: &dyn Sql, hash: ContractHash, document: &str) -> Result<()> {
     let sql = "INSERT INTO contracts (hash, document) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
     tx.execute(sql, params![hash.0, document])?;
     Ok(())
 }
 
-pub(super) fn contract(connection: &dyn Sql, hash: ContractHash) -> Result<Option<String>> {
+pub(in crate::store) fn contract(connection: &dyn Sql, hash: ContractHash) -> Result<Option<String>> {
     let sql = "SELECT document FROM contracts WHERE hash = ?1";
     connection.one(sql, params![hash.0], |row| row.get(0))
 }

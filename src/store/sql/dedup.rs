@@ -14,7 +14,11 @@ use crate::{
 use std::sync::Arc;
 
 /// Returns the event that is stored under these keys already; `New` if there is none.
-pub(super) fn find_duplicate(tx: &dyn Sql, keys: &[DedupKey], fingerprint: Fingerprint) -> Result<Accepted> {
+pub(in crate::store) fn find_duplicate(
+    tx: &dyn Sql,
+    keys: &[DedupKey],
+    fingerprint: Fingerprint,
+) -> Result<Accepted> {
     let mut gone = None;
     loop {
         let Some((event, known)) = find_dedup(tx, keys)? else { return Ok(Accepted::New) };
@@ -53,9 +57,9 @@ pub(super) fn claim(
     event: EventId,
 ) -> Result<bool> {
     let sql = "INSERT INTO dedup (key, event, fingerprint) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
-    for (place, key) in keys.iter().enumerate() {
+    for (index, key) in keys.iter().enumerate() {
         if tx.execute(sql, params![key.0, event, fingerprint.0])? == 0 {
-            for mine in &keys[..place] {
+            for mine in &keys[..index] {
                 tx.execute("DELETE FROM dedup WHERE key = ?1", params![mine.0])?;
             }
             return Ok(false);

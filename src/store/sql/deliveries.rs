@@ -15,7 +15,7 @@ use crate::domain::{
 
 /// Expected state of a row, so that it may be written over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum ExpectedState {
+pub enum ExpectedState {
     /// Not in flight.
     State(DeliveryState),
     /// In flight, and leased under this epoch.
@@ -30,8 +30,8 @@ impl ExpectedState {
         }
     }
 
-    /// The `lane` that a row in flight must have; 0, and not compared, in other states.
-    pub(in crate::store) fn lane(self) -> i64 {
+    /// Value of the column `queue` that a row in flight must have; 0, and not compared, in other states.
+    pub(in crate::store) fn queue_column(self) -> i64 {
         match self {
             Self::State(_) => 0,
             Self::LeasedBy(epoch) => -epoch,
@@ -39,9 +39,9 @@ impl ExpectedState {
     }
 }
 
-/// Value of the column `lane`: the endpoint while waiting, minus the leasing node's epoch while in flight, else `None`. An
+/// Value of the column `queue`: the endpoint while waiting, minus the leasing node's epoch while in flight, else `None`. An
 /// embedded store has one process, whose epoch is 0.
-pub(in crate::store) fn lane(delivery: &Delivery, epoch: i64) -> Option<i64> {
+pub(in crate::store) fn queue_column(delivery: &Delivery, epoch: i64) -> Option<i64> {
     match delivery.state {
         DeliveryState::InFlight => Some(-epoch),
         state if state.is_waiting() => Some(delivery.endpoint.as_i64()),
@@ -81,8 +81,8 @@ fn update(
 ) -> Result<bool> {
     let left = ordering::leave(tx, delivery, now)?;
     let is_changed = tx.replace_delivery(was, delivery)?;
-    if let Some(okey) = left.filter(|_| is_changed) {
-        ordering::promote_next(tx, delivery.endpoint, okey, now, woken)?;
+    if let Some(ordering_key) = left.filter(|_| is_changed) {
+        ordering::promote_next(tx, delivery.endpoint, ordering_key, now, woken)?;
     }
     Ok(is_changed)
 }

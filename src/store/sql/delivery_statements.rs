@@ -138,28 +138,28 @@ pub(super) fn record_result(tx: &dyn Sql, record: &DeliveryResult) -> Result<Opt
     }
     // Only a delivery that goes on waiting depends on its endpoint's availability: the happy path reads its health and no
     // more.
-    let mut switch = match record.verdict {
+    let mut availability = match record.verdict {
         Verdict::Delivered => Availability::Enabled,
         _ => availability_of(tx, delivery.endpoint)?,
     };
-    let seen = health::apply_result(tx, record, switch)?;
-    let (mut went_off, mut woken) = (None, NewlyDue::new());
+    let seen = health::apply_result(tx, record, availability)?;
+    let (mut disabled, mut woken) = (None, NewlyDue::new());
     if let Some(off) = record.disable.clone().or_else(|| seen.as_ref().and_then(health::HealthUpdate::off)) {
         if !is_leased(tx, delivery.id, epoch)? {
             return Ok(None);
         }
         let revision = disable_endpoint(tx, delivery.endpoint, &off)?;
-        went_off = revision.map(|revision| (off, revision));
-        switch = availability_of(tx, delivery.endpoint)?;
+        disabled = revision.map(|revision| (off, revision));
+        availability = availability_of(tx, delivery.endpoint)?;
     }
-    if delivery.apply_verdict(&record.verdict, slots(record), switch, record.ended_at).is_err()
+    if delivery.apply_verdict(&record.verdict, slots(record), availability, record.ended_at).is_err()
         || !update_leased(tx, epoch, &mut delivery, record.ended_at, &mut woken)?
     {
         return Ok(None);
     }
     let (position, number) = next_positions(record);
     attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
-    let is_turn = seen.map_or(Ok(false), |seen| seen.write(tx))?;
+    let health_changed = seen.map_or(Ok(false), |seen| seen.write(tx))?;
     // A failed extra attempt, requested manually, leaves a dead delivery dead: its notice was written then.
     let has_died = delivery.state == DeliveryState::Dead
         && !record.leased.delivery.restores_saved_state(&record.verdict);
@@ -167,7 +167,7 @@ pub(super) fn record_result(tx: &dyn Sql, record: &DeliveryResult) -> Result<Opt
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
         write_dead_letter_notice(tx, contract, &delivery, &record.leased.event, error)?;
     }
-    Ok(Some(RecordedResult { delivery, disabled: went_off, woken, health_changed: is_turn }))
+    Ok(Some(RecordedResult { delivery, disabled, woken, health_changed }))
 }
 
 /// Writes the notice that the contract asks for when a delivery dies.
@@ -201,21 +201,21 @@ pub(super) fn disable_endpoint(tx: &dyn Sql, endpoint: EndpointId, off: &Disable
 /// Releases a delivery unattempted; returns what it became, if it was still leased under its epoch.
 pub(super) fn release(
     tx: &dyn Sql,
-    carried: &LeasedDelivery,
+    leased: &LeasedDelivery,
     now: Timestamp,
     woken: &mut NewlyDue,
 ) -> Result<Option<Delivery>> {
-    let mut delivery = carried.delivery.clone();
-    if carried.epoch != tx.epoch() {
+    let mut delivery = leased.delivery.clone();
+    if leased.epoch != tx.epoch() {
         return Ok(None);
     }
-    let switch = availability_of(tx, delivery.endpoint)?;
-    let done = delivery.release(switch, carried.due, now).is_ok()
-        && update_leased(tx, carried.epoch, &mut delivery, now, woken)?;
+    let availability = availability_of(tx, delivery.endpoint)?;
+    let done = delivery.release(availability, leased.due, now).is_ok()
+        && update_leased(tx, leased.epoch, &mut delivery, now, woken)?;
     Ok(done.then_some(delivery))
 }
 
-pub(super) fn act(
+pub(in crate::store) fn act(
     tx: &dyn Sql,
     app: AppId,
     id: DeliveryId,
@@ -267,15 +267,15 @@ pub(super) fn replay(
     woken: &mut NewlyDue,
 ) -> Result<ActionResult> {
     let ReplayAs { as_new, give_up_at, is_alone } = *again;
-    let (from, switch) = (delivery.state, availability_of(tx, delivery.endpoint)?);
-    let hurry = |mut delivery: Delivery| {
+    let (from, availability) = (delivery.state, availability_of(tx, delivery.endpoint)?);
+    let mark_manual = |mut delivery: Delivery| {
         if is_alone {
             delivery.mark_manual();
         }
         delivery
     };
     if from == DeliveryState::Delivered {
-        return Ok(match delivery.replay_as(as_new, give_up_at, switch, now).map(hurry) {
+        return Ok(match delivery.replay_as(as_new, give_up_at, availability, now).map(mark_manual) {
             Ok(made) => {
                 tx.insert_delivery(&made)?;
                 ActionResult::Made(made)
@@ -283,25 +283,25 @@ pub(super) fn replay(
             Err(refusal) => ActionResult::Refused(refusal),
         });
     }
-    if let Err(refusal) = delivery.replay(give_up_at, switch, now) {
+    if let Err(refusal) = delivery.replay(give_up_at, availability, now) {
         return Ok(ActionResult::Refused(refusal));
     }
-    delivery = hurry(delivery);
+    delivery = mark_manual(delivery);
     update_delivery(tx, from, &mut delivery, now, woken)?;
     Ok(ActionResult::Done(delivery))
 }
 
 /// Result of applying an endpoint's state to its deliveries.
-pub(super) struct AppliedToWaiting {
-    pub(super) count: usize,
+pub(in crate::store) struct AppliedToWaiting {
+    pub(in crate::store) count: usize,
     /// Something is due now because of it.
-    pub(super) is_released: bool,
+    pub(in crate::store) is_released: bool,
     /// App of the deliveries, if there were any.
-    pub(super) app: Option<AppId>,
+    pub(in crate::store) app: Option<AppId>,
 }
 
 /// Applies the endpoint's state to up to `most` of its deliveries.
-pub(super) fn apply_to_waiting(
+pub(in crate::store) fn apply_to_waiting(
     tx: &dyn Sql,
     endpoint: EndpointId,
     settle: AvailabilityChange,
@@ -334,7 +334,7 @@ pub(super) fn apply_to_waiting(
         let from = delivery.state;
         let done = match settle {
             AvailabilityChange::Enabled { gives_up_while_held } => delivery.resume(gives_up_while_held, now),
-            AvailabilityChange::Disabled(switch) => delivery.hold_or_cancel(switch, now),
+            AvailabilityChange::Disabled(availability) => delivery.hold_or_cancel(availability, now),
         };
         if done.is_ok() {
             update_delivery(tx, from, &mut delivery, now, &mut woken)?;
@@ -348,7 +348,7 @@ pub(super) fn apply_to_waiting(
     Ok(AppliedToWaiting { count: found.len() + skipped, is_released, app })
 }
 
-pub(super) fn erase_data(tx: &dyn Sql, app: AppId, event: EventId) -> Result<bool> {
+pub(in crate::store) fn erase_data(tx: &dyn Sql, app: AppId, event: EventId) -> Result<bool> {
     let erase = "UPDATE events SET data = ?3 WHERE id = ?1 AND app = ?2 AND length(data) > 0";
     Ok(tx.execute(erase, params![event, app, NO_DATA])? == 1)
 }

@@ -6,7 +6,7 @@ use std::error::Error as _;
 use tokio_postgres::error::SqlState;
 
 #[derive(Debug, thiserror::Error)]
-pub(in crate::store) enum Error {
+pub enum Error {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
     #[error("{}", message(.0))]
@@ -30,7 +30,7 @@ pub(in crate::store) enum Error {
     Wrong(String),
 }
 
-pub(in crate::store) type Result<T, E = Error> = std::result::Result<T, E>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Stored documents are JSON.
 impl From<serde_json::Error> for Error {

@@ -16,7 +16,7 @@ pub(super) fn all(connection: &dyn Sql) -> Result<Vec<EventTypeRecord>> {
     )
 }
 
-pub(super) fn one(connection: &dyn Sql, id: EventTypeId) -> Result<Option<EventTypeRecord>> {
+pub(in crate::store) fn one(connection: &dyn Sql, id: EventTypeId) -> Result<Option<EventTypeRecord>> {
     let sql = "SELECT id, name, document, revision, created_at, updated_at FROM event_types WHERE id = ?1";
     connection.one(sql, params![id], event_type)
 }
@@ -38,7 +38,7 @@ fn read(row: &Row<'_>, id: EventTypeId) -> Result<EventTypeRecord> {
 }
 
 /// Checks all of them before it writes any.
-pub(super) fn put_all(tx: &dyn Sql, new: &[(EventTypeRecord, Option<AuditEntry>)]) -> Result<bool> {
+pub(in crate::store) fn put_all(tx: &dyn Sql, new: &[(EventTypeRecord, Option<AuditEntry>)]) -> Result<bool> {
     for (event_type, _) in new {
         if !can_be_put(tx, event_type)? {
             return Ok(false);
@@ -73,7 +73,7 @@ fn put(tx: &dyn Sql, new: &EventTypeRecord) -> Result<()> {
     tx.log_change(new.id.into())
 }
 
-pub(super) fn remove(tx: &dyn Sql, id: EventTypeId) -> Result<bool> {
+pub(in crate::store) fn remove(tx: &dyn Sql, id: EventTypeId) -> Result<bool> {
     maintenance::remember_newest_id(tx)?;
     log_if_changed(tx, tx.execute("DELETE FROM event_types WHERE id = ?1", params![id])?, id)
 }

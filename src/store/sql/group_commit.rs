@@ -6,8 +6,8 @@
 
 use super::{Command, CommandQueue, CommitEffects, Error, Result, Sql, notices, rollup, store_error};
 use crate::{
-    domain::{ports::CommitListener, statistics::StatBatch},
-    store::{CommitWatch, StoreError},
+    domain::statistics::StatBatch,
+    store::{CommitObservers, StoreError},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -44,7 +44,7 @@ pub(in crate::store) trait BatchWriter {
     }
 
     /// Splits a batch into the transactions it is written in, one after the other.
-    fn portions(&self, batch: Vec<Box<dyn Command>>) -> Vec<Vec<Box<dyn Command>>> {
+    fn parts(&self, batch: Vec<Box<dyn Command>>) -> Vec<Vec<Box<dyn Command>>> {
         vec![batch]
     }
 
@@ -65,21 +65,21 @@ pub(in crate::store) fn apply_all(tx: &dyn Sql, batch: &mut [Box<dyn Command>]) 
     for work in batch.iter_mut() {
         work.apply(tx)?;
     }
-    rollup::log(tx, &sums(batch))?;
+    rollup::log(tx, &counters(batch))?;
     notices::newest(tx)
 }
 
 /// Returns the rows that a batch adds to the statistics log, once every command was applied.
 pub(in crate::store) fn added_by(batch: &[Box<dyn Command>]) -> Result<Vec<String>> {
-    rollup::documents(&sums(batch))
+    rollup::documents(&counters(batch))
 }
 
-fn sums(batch: &[Box<dyn Command>]) -> StatBatch {
-    let mut sums = StatBatch::default();
+fn counters(batch: &[Box<dyn Command>]) -> StatBatch {
+    let mut counters = StatBatch::default();
     for work in batch {
-        work.add_statistics(&mut sums);
+        work.add_statistics(&mut counters);
     }
-    sums
+    counters
 }
 
 /// A batch that may or may not be stored. If it is, this process has its deliveries in flight.
@@ -93,8 +93,7 @@ struct InDoubtBatch {
 pub(in crate::store) struct GroupCommit<S> {
     pub(in crate::store) store: S,
     pub(in crate::store) queue: Arc<CommandQueue>,
-    handover: Arc<dyn CommitListener>,
-    watch: Arc<dyn CommitWatch>,
+    observers: CommitObservers,
     in_doubt: Option<InDoubtBatch>,
     /// The newest notice that the engine was notified of.
     newest_notice: i64,
@@ -103,13 +102,8 @@ pub(in crate::store) struct GroupCommit<S> {
 }
 
 impl<S: BatchWriter> GroupCommit<S> {
-    pub(in crate::store) fn new(
-        store: S,
-        queue: Arc<CommandQueue>,
-        handover: Arc<dyn CommitListener>,
-        watch: Arc<dyn CommitWatch>,
-    ) -> Self {
-        Self { store, queue, handover, watch, in_doubt: None, newest_notice: 0, is_failing: false }
+    pub(in crate::store) fn new(store: S, queue: Arc<CommandQueue>, observers: CommitObservers) -> Self {
+        Self { store, queue, observers, in_doubt: None, newest_notice: 0, is_failing: false }
     }
 
     /// Writes one batch of the waiting commands. After `Nothing` the next command wakes the thread.
@@ -122,23 +116,23 @@ impl<S: BatchWriter> GroupCommit<S> {
             return CommitResult::Nothing;
         }
         let size = batch.len();
-        let started = self.watch.started();
-        let portions = self.store.portions(batch);
-        if self.commit_each(portions, started).is_ok() {
-            self.watch.committed(started, size);
+        let started = self.observers.watch.started();
+        let parts = self.store.parts(batch);
+        if self.commit_each(parts, started).is_ok() {
+            self.observers.watch.committed(started, size);
             CommitResult::Committed(size)
         } else {
             CommitResult::Failed
         }
     }
 
-    fn commit_each(&mut self, portions: Vec<Vec<Box<dyn Command>>>, started: u64) -> Result<(), Failure> {
+    fn commit_each(&mut self, parts: Vec<Vec<Box<dyn Command>>>, started: u64) -> Result<(), Failure> {
         let mut done = Ok(());
-        for portion in portions {
+        for part in parts {
             match &done {
                 // After the store failed, the remaining portions are not tried.
-                Err(Failure::Store(error)) => self.give_back(portion, error),
-                _ => done = self.commit(portion, started).and(done),
+                Err(Failure::Store(error)) => self.give_back(part, error),
+                _ => done = self.commit(part, started).and(done),
             }
         }
         done
@@ -197,7 +191,7 @@ impl<S: BatchWriter> GroupCommit<S> {
         match self.store.resolve_doubt() {
             Ok(Some(newest_notice)) => {
                 self.is_failing = false;
-                self.watch.committed(doubt.started, size);
+                self.observers.watch.committed(doubt.started, size);
                 self.complete(doubt.batch, newest_notice);
                 CommitResult::Committed(size)
             }
@@ -224,13 +218,13 @@ impl<S: BatchWriter> GroupCommit<S> {
 
     /// Completes a durable batch. Any command may have written a notice, so the newest notice is compared here.
     fn complete(&mut self, batch: Vec<Box<dyn Command>>, newest_notice: i64) {
-        let mut after = CommitEffects::default();
+        let mut after = CommitEffects::new(self.observers.live_updates.has_subscribers());
         for work in batch {
             work.committed(&mut after);
         }
         after.notices_wait = newest_notice > std::mem::replace(&mut self.newest_notice, newest_notice);
         self.store.notify_peers(&after);
-        after.notify_engine(&*self.handover);
+        after.notify(&self.observers);
     }
 
     /// Runs until the queue is closed and empty. Sleeps for `window` before a batch when the last one was busy.

@@ -24,9 +24,8 @@ use crate::{
         verdict::{DeadReason, Verdict},
     },
     store::{
-        cluster::{HealthBootstrap, HealthCandidate},
         deliveries::DeliveryResult,
-        queries::HealthReport,
+        health::{HealthBootstrap, HealthCandidate, HealthReport},
     },
 };
 use std::time::Duration;
@@ -124,8 +123,8 @@ fn write(tx: &dyn Sql, app: AppId, endpoint: EndpointId, health: &Health) -> Res
             health.degraded_since,
             health.failing_since,
             health.healthy_since,
-            health.trouble_notice.map(|told| told.channel),
-            health.trouble_notice.map(|told| told.since),
+            health.trouble_notice.map(|notified| notified.channel),
+            health.trouble_notice.map(|notified| notified.since),
             health.paused.map(|paused| paused.until),
             health.paused.map(|paused| paused.status),
         ],
@@ -137,8 +136,13 @@ fn write(tx: &dyn Sql, app: AppId, endpoint: EndpointId, health: &Health) -> Res
 pub(super) fn reset(tx: &dyn Sql, app: AppId, endpoint: EndpointId, at: Timestamp) -> Result<()> {
     tx.lock_health(endpoint)?;
     // Channels that were notified of its trouble are also notified when it works again.
-    let told = read(tx, endpoint)?.and_then(|health| health.trouble_notice);
-    write(tx, app, endpoint, &Health { healthy_since: Some(at), trouble_notice: told, ..Health::default() })
+    let notified = read(tx, endpoint)?.and_then(|health| health.trouble_notice);
+    write(
+        tx,
+        app,
+        endpoint,
+        &Health { healthy_since: Some(at), trouble_notice: notified, ..Health::default() },
+    )
 }
 
 pub(super) fn delete_health(tx: &dyn Sql, endpoint: EndpointId) -> Result<()> {
@@ -172,7 +176,7 @@ pub(super) struct HealthUpdate<'a> {
     contract: &'a Contract,
     was: HealthState,
     health: Health,
-    news: Vec<HealthEvent>,
+    events: Vec<HealthEvent>,
 }
 
 /// Computes the health after a result; `None` if nothing changes. The result of an endpoint that was disabled meanwhile
@@ -180,12 +184,16 @@ pub(super) struct HealthUpdate<'a> {
 pub(super) fn apply_result<'a>(
     tx: &dyn Sql,
     record: &'a DeliveryResult,
-    switch: Availability,
+    availability: Availability,
 ) -> Result<Option<HealthUpdate<'a>>> {
-    let DeliveryResult { leased: carried, attempts, ended_at, .. } = record;
-    let (Some(sighting), Some(contract)) = (&record.health_sample, &record.contract) else { return Ok(None) };
-    let Some(last) = attempts.last().filter(|_| switch == Availability::Enabled) else { return Ok(None) };
-    let endpoint = carried.delivery.endpoint;
+    let DeliveryResult { leased, attempts, ended_at, .. } = record;
+    let (Some(health_sample), Some(contract)) = (&record.health_sample, &record.contract) else {
+        return Ok(None);
+    };
+    let Some(last) = attempts.last().filter(|_| availability == Availability::Enabled) else {
+        return Ok(None);
+    };
+    let endpoint = leased.delivery.endpoint;
     if last.outcome.class == OutcomeClass::Ok {
         // For most endpoints nothing changes, and nothing is locked for them.
         if read(tx, endpoint)?.is_none_or(|health| health.has_no_trouble()) {
@@ -194,40 +202,40 @@ pub(super) fn apply_result<'a>(
         tx.lock_health(endpoint)?;
         let known = read(tx, endpoint)?;
         let Some(mut health) = known.filter(|health| !health.has_no_trouble()) else { return Ok(None) };
-        if availability_of(tx, carried.delivery.endpoint)? != Availability::Enabled {
+        if availability_of(tx, leased.delivery.endpoint)? != Availability::Enabled {
             return Ok(None);
         }
         let was = health.state();
-        let news = health.succeeded(*ended_at).into_iter().collect();
-        return Ok(Some(HealthUpdate { record, contract, was, health, news }));
+        let events = health.succeeded(*ended_at).into_iter().collect();
+        return Ok(Some(HealthUpdate { record, contract, was, health, events }));
     }
     tx.lock_health(endpoint)?;
-    let (mut health, clock) = read_with_clock(tx, endpoint, sighting.adjusted_time)?;
+    let (mut health, clock) = read_with_clock(tx, endpoint, health_sample.adjusted_time)?;
     let was = health.state();
     let failure = FailedAttempt {
         at: *ended_at,
         adjusted_time: clock,
         error: last.outcome.error.as_deref().unwrap_or("no answer"),
         // One event that people send again and again is still one event.
-        ends_event: ends_failed(record) && carried.delivery.restarted_at.is_none(),
+        ends_event: ends_failed(record) && leased.delivery.restarted_at.is_none(),
     };
-    let mut news = health.failed(&failure, contract);
-    health.record_pause(sighting.paused);
+    let mut events = health.failed(&failure, contract);
+    health.record_pause(health_sample.paused);
     if record.disable.is_some() {
-        news = vec![HealthEvent::Gone];
-    } else if matches!(news[..], [HealthEvent::FailingTooLong { .. }])
-        && notices::warning_waits(tx, carried.delivery.app, carried.delivery.endpoint)?
+        events = vec![HealthEvent::Gone];
+    } else if matches!(events[..], [HealthEvent::FailingTooLong { .. }])
+        && notices::warning_waits(tx, leased.delivery.app, leased.delivery.endpoint)?
     {
         // An endpoint counts as warned only once the warning was sent.
-        news.clear();
+        events.clear();
     }
-    Ok(Some(HealthUpdate { record, contract, was, health, news }))
+    Ok(Some(HealthUpdate { record, contract, was, health, events }))
 }
 
 impl HealthUpdate<'_> {
     /// Returns how the endpoint is disabled, if a rule says so.
     pub(super) fn off(&self) -> Option<Disabled> {
-        self.news.iter().find_map(|news| news.disabled(self.contract, self.record.ended_at))
+        self.events.iter().find_map(|events| events.disabled(self.contract, self.record.ended_at))
     }
 
     /// Writes health and notices; returns whether the endpoint's health state changed.
@@ -241,13 +249,13 @@ impl HealthUpdate<'_> {
             at: self.record.ended_at,
             last_error: self.health.last_error.as_deref(),
         };
-        self.news.iter().try_for_each(|news| notices::put(tx, &news.notice(&about)))?;
+        self.events.iter().try_for_each(|events| notices::put(tx, &events.notice(&about)))?;
         Ok(self.health.state() != self.was)
     }
 }
 
 /// Counts a delivery that died when its final wait was over because the receiver did not accept it;
-/// `ClusterStore::judge` learns of it from the statistics.
+/// `Store::evaluate_health` learns of it from the statistics.
 pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> Result<()> {
     if event.event_type == TEST_EVENT_TYPE || delivery.restarted_at.is_some() {
         return Ok(());
@@ -260,14 +268,14 @@ pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> 
 
 /// Result of a health evaluation.
 #[derive(Default)]
-pub(super) struct HealthChanges {
+pub(in crate::store) struct HealthChanges {
     /// Endpoints that were disabled, how, and their revision now.
-    pub(super) disabled: Vec<(EndpointId, Disabled, u32)>,
-    /// Endpoints whose health state changed.
-    pub(super) changed: Vec<(AppId, EndpointId)>,
+    pub(in crate::store) disabled: Vec<(EndpointId, Disabled, u32)>,
+    /// Endpoints that were disabled, or whose health state changed.
+    pub(in crate::store) changed: Vec<(AppId, EndpointId)>,
 }
 
-pub(super) fn evaluate_health(
+pub(in crate::store) fn evaluate_health(
     tx: &dyn Sql,
     candidates: &[HealthCandidate],
     now: Timestamp,
@@ -289,27 +297,29 @@ pub(super) fn evaluate_health(
         };
         let degraded = contract.health.degraded_window.map_or_else(|| Ok(Counters::default()), window)?;
         let windows = HealthWindows { last_hour: window(HOUR)?, degraded };
-        let news = health.evaluate(&windows, contract, now);
-        if let Some(off) = news.and_then(|news| news.disabled(contract, now)) {
+        let events = health.evaluate(&windows, contract, now);
+        let off = events.and_then(|events| events.disabled(contract, now));
+        let is_disabled = off.is_some();
+        if let Some(off) = off {
             let Some(revision) = disable_endpoint(tx, *endpoint, &off)? else { continue };
             judged.disabled.push((*endpoint, off, revision));
         }
         if known.as_ref() != Some(&health) && health != Health::default() {
             write(tx, *app, *endpoint, &health)?;
         }
-        if known.map_or(HealthState::Healthy, |known| known.state()) != health.state() {
+        if is_disabled || known.map_or(HealthState::Healthy, |known| known.state()) != health.state() {
             judged.changed.push(whose);
         }
-        if let Some(news) = news {
+        if let Some(events) = events {
             let last_error = health.last_error.as_deref();
             let about = HealthContext { app: *app, endpoint: *endpoint, contract, at: now, last_error };
-            notices::put(tx, &news.notice(&about))?;
+            notices::put(tx, &events.notice(&about))?;
         }
     }
     Ok(judged)
 }
 
-pub(super) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<HealthBootstrap> {
+pub(in crate::store) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<HealthBootstrap> {
     // A crash may have come between an attempt and the next write of the clock.
     let latest = connection.number(
         "SELECT max(clock) FROM (SELECT max(first_failed_clock) AS clock FROM health
@@ -336,7 +346,7 @@ pub(super) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<H
     })
 }
 
-pub(super) fn report(
+pub(in crate::store) fn report(
     connection: &dyn Sql,
     app: AppId,
     endpoint: EndpointId,
@@ -356,7 +366,7 @@ pub(super) fn report(
 }
 
 /// Returns the endpoints of an app that are degraded or failing.
-pub(super) fn unhealthy_endpoints(connection: &dyn Sql, app: AppId) -> Result<Vec<EndpointId>> {
+pub(in crate::store) fn unhealthy_endpoints(connection: &dyn Sql, app: AppId) -> Result<Vec<EndpointId>> {
     connection.all(
         "SELECT endpoint FROM health WHERE app = ?1 AND (degraded_since IS NOT NULL OR failing_since IS NOT NULL)",
         params![app],
@@ -364,6 +374,6 @@ pub(super) fn unhealthy_endpoints(connection: &dyn Sql, app: AppId) -> Result<Ve
     )
 }
 
-pub(super) fn degraded(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
+pub(in crate::store) fn degraded(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
     connection.all("SELECT endpoint FROM health WHERE degraded_since IS NOT NULL", &[], |row| row.get(0))
 }

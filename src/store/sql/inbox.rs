@@ -4,15 +4,28 @@
 use super::{Command, CommitEffects, Error, Locks, Result, Sql, commands::Accept, params};
 use crate::{
     domain::statistics::StatBatch,
-    store::{StoreError, deliveries::Accepted},
+    store::{Reply, StoreError, deliveries::Accepted, inbox::InboxBatch},
 };
 
-pub(super) struct AcceptInbox {
-    pub(super) accept: Accept,
+pub(in crate::store) struct AcceptInbox {
+    accept: Accept,
     /// Inbox numbers of its events, in the same order.
-    pub(super) numbers: Vec<i64>,
-    pub(super) refused: Vec<(i64, String)>,
-    pub(super) removed: Vec<i64>,
+    numbers: Vec<i64>,
+    refused: Vec<(i64, String)>,
+    removed: Vec<i64>,
+}
+
+impl AcceptInbox {
+    pub(in crate::store) fn prepare(batch: InboxBatch) -> (Self, Reply<Vec<Accepted>>) {
+        let InboxBatch { events, refused, removed } = batch;
+        let (numbers, events): (Vec<_>, Vec<_>) = events.into_iter().unzip();
+        let (accept, answer) = Accept::prepare(events);
+        (Self { accept, numbers, refused, removed }, answer)
+    }
+
+    pub(in crate::store) fn weight(&self) -> (usize, usize) {
+        self.accept.weight()
+    }
 }
 
 impl Command for AcceptInbox {
@@ -48,8 +61,8 @@ impl Command for AcceptInbox {
         self.accept.locks(locks);
     }
 
-    fn add_statistics(&self, sums: &mut StatBatch) {
-        self.accept.add_statistics(sums);
+    fn add_statistics(&self, counters: &mut StatBatch) {
+        self.accept.add_statistics(counters);
     }
 
     fn in_doubt(&mut self, error: &StoreError) {

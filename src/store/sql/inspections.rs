@@ -38,7 +38,7 @@ fn read(row: &Row<'_>, id: InspectionId) -> Result<Inspection> {
     })
 }
 
-pub(super) fn request(tx: &dyn Sql, new: &Inspection) -> Result<InspectionRequested> {
+pub(in crate::store) fn request(tx: &dyn Sql, new: &Inspection) -> Result<InspectionRequested> {
     let open = "SELECT id FROM inspections WHERE endpoint = ?1 AND state < 2";
     if let Some(busy) = tx.one(open, params![new.endpoint], |row| row.get(0))? {
         return Ok(InspectionRequested::Busy(busy));
@@ -53,7 +53,7 @@ pub(super) fn request(tx: &dyn Sql, new: &Inspection) -> Result<InspectionReques
     Ok(if added == 1 { InspectionRequested::Waiting } else { InspectionRequested::NoEndpoint })
 }
 
-pub(super) fn start_next(tx: &dyn Sql, per_app_max: u32) -> Result<Option<Inspection>> {
+pub(in crate::store) fn start_next(tx: &dyn Sql, per_app_max: u32) -> Result<Option<Inspection>> {
     // The first condition is that of the small index of open ones.
     let sql = format!(
         "UPDATE inspections SET state = 1, epoch = ?2 WHERE id =
@@ -65,7 +65,7 @@ pub(super) fn start_next(tx: &dyn Sql, per_app_max: u32) -> Result<Option<Inspec
     tx.one(&sql, params![per_app_max, tx.epoch()], inspection)
 }
 
-pub(super) fn finish(
+pub(in crate::store) fn finish(
     tx: &dyn Sql,
     id: InspectionId,
     report: Option<&InspectionReport>,
@@ -97,7 +97,7 @@ pub(super) fn interrupt(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> 
 }
 
 /// Whether an inspection waits.
-pub(super) fn waits(tx: &dyn Sql) -> Result<bool> {
+pub(in crate::store) fn waits(tx: &dyn Sql) -> Result<bool> {
     tx.exists("SELECT EXISTS (SELECT 1 FROM inspections WHERE state < 2)", &[])
 }
 
@@ -108,7 +108,7 @@ pub(super) fn cancel(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Resu
     Ok(())
 }
 
-pub(super) fn of_endpoint(
+pub(in crate::store) fn of_endpoint(
     connection: &dyn Sql,
     endpoint: EndpointId,
     after: Option<Cursor>,
@@ -125,7 +125,11 @@ pub(super) fn of_endpoint(
     Ok(Page { rows, next })
 }
 
-pub(super) fn one(connection: &dyn Sql, app: AppId, id: InspectionId) -> Result<Option<Inspection>> {
+pub(in crate::store) fn one(
+    connection: &dyn Sql,
+    app: AppId,
+    id: InspectionId,
+) -> Result<Option<Inspection>> {
     let sql = format!("SELECT {COLUMNS} FROM inspections WHERE id = ?1 AND app = ?2");
     connection.one(&sql, params![id, app], inspection)
 }

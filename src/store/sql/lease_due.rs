@@ -108,19 +108,19 @@ fn read_bodies(tx: &dyn Sql, places: &[usize], due: &mut [(Delivery, Event)]) ->
     if places.is_empty() {
         return Ok(());
     }
-    let events: Vec<(i64, EventId)> = places.iter().map(|place| (*place as i64, due[*place].1.id)).collect();
+    let events: Vec<(i64, EventId)> = places.iter().map(|index| (*index as i64, due[*index].1.id)).collect();
     let sql = "SELECT given.position, e.data FROM {given} CROSS JOIN events e WHERE e.id = given.event";
     let mut found = 0;
     tx.query_each_row(
         &BulkStatement { sql, columns: "position, event", shape: "nn" },
-        &mut |give| events.iter().try_for_each(|(place, event)| give(params![place, event])),
+        &mut |give| events.iter().try_for_each(|(index, event)| give(params![index, event])),
         &mut |row| {
             due[row.get::<i64>(0)? as usize].1.data = Bytes::from(row.get::<Vec<u8>>(1)?);
             found += 1;
             Ok(())
         },
     )?;
-    if found == places.len() { Ok(()) } else { Err(Error::Wrong("an event of a lane is gone".to_owned())) }
+    if found == places.len() { Ok(()) } else { Err(Error::Wrong("an event of a queue is gone".to_owned())) }
 }
 
 /// Deliveries that one lease command may end without an attempt, over all its endpoint queues.
@@ -133,7 +133,7 @@ type ClaimedDelivery = (DeliveryState, DueDelivery);
 /// those are added to `ended`.
 fn claim(
     tx: &dyn Sql,
-    want: &LeaseRequest,
+    request: &LeaseRequest,
     part: &QueuePart,
     (ended, may_end): (&mut Vec<EndedUnsent>, &mut usize),
     now: Timestamp,
@@ -145,7 +145,7 @@ fn claim(
     }
     loop {
         let may_end_before = *may_end;
-        let found = due_of(tx, want.endpoint, part)?;
+        let found = due_of(tx, request.endpoint, part)?;
         let is_full = found.len() == part.most;
         let mut may_go_on = true;
         for (mut delivery, event) in found {
@@ -169,7 +169,7 @@ fn claim(
                 if is_blamed {
                     health::event_failed(tx, &delivery, &event)?;
                 }
-                write_notice_of_end(tx, want, &delivery, &event)?;
+                write_notice_of_end(tx, request, &delivery, &event)?;
             }
             ended.push(EndedUnsent { delivery, event_type: event.event_type, is_blamed });
         }
@@ -183,10 +183,10 @@ fn claim(
 /// Marks the deliveries of these parts as in flight; returns those that were still waiting.
 fn mark_in_flight(tx: &dyn Sql, parts: Vec<Vec<ClaimedDelivery>>) -> Result<Vec<Vec<DueDelivery>>> {
     let rows: Vec<_> = parts.iter().flatten().map(|(from, (delivery, ..))| (*from, delivery)).collect();
-    let carried = if rows.is_empty() { Vec::new() } else { tx.lease_all(&rows)? };
-    let mut carried = carried.into_iter();
+    let leased = if rows.is_empty() { Vec::new() } else { tx.lease_all(&rows)? };
+    let mut leased = leased.into_iter();
     let mut kept = |part: Vec<ClaimedDelivery>| -> Vec<DueDelivery> {
-        let kept = part.into_iter().zip(carried.by_ref()).filter(|(_, is_carried)| *is_carried);
+        let kept = part.into_iter().zip(leased.by_ref()).filter(|(_, is_leased)| *is_leased);
         kept.map(|((_, due), _)| due).collect()
     };
     Ok(parts.into_iter().map(&mut kept).collect())
@@ -205,14 +205,19 @@ fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<Du
     )?;
     let Some((mut delivery, event)) = found else { return Ok(None) };
     // It stays the head of its ordering group: no other is promoted.
-    let is_carried = delivery.probe(now).is_ok()
+    let is_leased = delivery.probe(now).is_ok()
         && update_delivery(tx, DeliveryState::Retrying, &mut delivery, now, &mut NewlyDue::new())?;
-    Ok(is_carried.then_some((delivery, event, now)))
+    Ok(is_leased.then_some((delivery, event, now)))
 }
 
 /// Writes the notice for a delivery that died when its final wait was over.
-fn write_notice_of_end(tx: &dyn Sql, want: &LeaseRequest, delivery: &Delivery, event: &Event) -> Result<()> {
-    let Some(contract) = &want.contract else { return Ok(()) };
+fn write_notice_of_end(
+    tx: &dyn Sql,
+    request: &LeaseRequest,
+    delivery: &Delivery,
+    event: &Event,
+) -> Result<()> {
+    let Some(contract) = &request.contract else { return Ok(()) };
     let error = attempts::last_error(tx, delivery.id)?;
     delivery_statements::write_dead_letter_notice(tx, contract, delivery, event, error.as_deref())
 }
@@ -221,31 +226,37 @@ fn write_notice_of_end(tx: &dyn Sql, want: &LeaseRequest, delivery: &Delivery, e
 /// due.
 pub(super) fn lease_due(
     tx: &dyn Sql,
-    wants: &[LeaseRequest],
+    requests: &[LeaseRequest],
     may_end: &mut usize,
     now: Timestamp,
 ) -> Result<Vec<LeasedParts>> {
-    let lanes: HashSet<EndpointId> = wants.iter().map(|want| want.endpoint).collect();
-    if lanes.len() < wants.len() {
+    let queues: HashSet<EndpointId> = requests.iter().map(|request| request.endpoint).collect();
+    if queues.len() < requests.len() {
         // The second request must not find what the first one leased.
-        let mut one = |want| lease_due(tx, std::slice::from_ref(want), may_end, now);
-        return Ok(wants.iter().map(&mut one).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect());
+        let mut one = |request| lease_due(tx, std::slice::from_ref(request), may_end, now);
+        return Ok(requests
+            .iter()
+            .map(&mut one)
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .flatten()
+            .collect());
     }
     tx.start_queue_search();
-    let (mut all, mut parts) = (Vec::with_capacity(wants.len()), Vec::with_capacity(2 * wants.len()));
-    for want in wants {
-        let (found, taken) = lease_from_queue(tx, want, may_end, now)?;
+    let (mut all, mut parts) = (Vec::with_capacity(requests.len()), Vec::with_capacity(2 * requests.len()));
+    for request in requests {
+        let (found, taken) = lease_from_queue(tx, request, may_end, now)?;
         all.push(found);
         parts.extend(taken);
     }
-    let mut carried = mark_in_flight(tx, parts)?.into_iter();
+    let mut leased = mark_in_flight(tx, parts)?.into_iter();
     for found in &mut all {
-        found.oldest.extend(carried.next().into_iter().flatten());
-        found.fresh.extend(carried.next().into_iter().flatten());
+        found.oldest.extend(leased.next().into_iter().flatten());
+        found.fresh.extend(leased.next().into_iter().flatten());
     }
-    let next_dues = find_next_dues(tx, wants, now)?;
-    for (found, want) in all.iter_mut().zip(wants) {
-        found.next_due = next_dues.get(&want.endpoint).copied().filter(|due| *due < Timestamp::NEVER);
+    let next_dues = find_next_dues(tx, requests, now)?;
+    for (found, request) in all.iter_mut().zip(requests) {
+        found.next_due = next_dues.get(&request.endpoint).copied().filter(|due| *due < Timestamp::NEVER);
     }
     Ok(all)
 }
@@ -254,25 +265,25 @@ pub(super) fn lease_due(
 /// whole queue is searched, since something older may have been added.
 fn find_next_dues(
     tx: &dyn Sql,
-    wants: &[LeaseRequest],
+    requests: &[LeaseRequest],
     now: Timestamp,
 ) -> Result<HashMap<EndpointId, Timestamp>> {
-    let begins = |want: &LeaseRequest| (want.endpoint, tx.search_start(want.endpoint));
-    let lanes: Vec<_> = wants.iter().map(begins).collect();
-    let mut dues = next_dues(tx, &lanes)?;
-    let is_due = |dues: &HashMap<_, Timestamp>, lane| dues.get(&lane).is_some_and(|due| *due <= now);
-    let again = lanes.iter().filter(|(lane, from)| from.is_some() && !is_due(&dues, *lane));
-    let again: Vec<_> = again.map(|(lane, _)| (*lane, None)).collect();
+    let begins = |request: &LeaseRequest| (request.endpoint, tx.search_start(request.endpoint));
+    let queues: Vec<_> = requests.iter().map(begins).collect();
+    let mut dues = next_dues(tx, &queues)?;
+    let is_due = |dues: &HashMap<_, Timestamp>, queue| dues.get(&queue).is_some_and(|due| *due <= now);
+    let again = queues.iter().filter(|(queue, from)| from.is_some() && !is_due(&dues, *queue));
+    let again: Vec<_> = again.map(|(queue, _)| (*queue, None)).collect();
     dues.extend(next_dues(tx, &again)?);
-    for (lane, _) in lanes {
-        tx.set_search_start(lane, dues.get(&lane).copied().filter(|due| *due <= now));
+    for (queue, _) in queues {
+        tx.set_search_start(queue, dues.get(&queue).copied().filter(|due| *due <= now));
     }
     Ok(dues)
 }
 
 fn next_dues(
     tx: &dyn Sql,
-    lanes: &[(EndpointId, Option<Timestamp>)],
+    queues: &[(EndpointId, Option<Timestamp>)],
 ) -> Result<HashMap<EndpointId, Timestamp>> {
     let sql = format!(
         "SELECT given.queue, (SELECT d.due FROM {} d WHERE d.queue = given.queue AND d.due >= given.due
@@ -282,7 +293,9 @@ fn next_dues(
     let mut dues = HashMap::new();
     tx.query_each_row(
         &BulkStatement { sql: &sql, columns: "queue, due", shape: "nn" },
-        &mut |give| lanes.iter().try_for_each(|(lane, from)| give(params![lane, from.unwrap_or(EARLIEST)])),
+        &mut |give| {
+            queues.iter().try_for_each(|(queue, from)| give(params![queue, from.unwrap_or(EARLIEST)]))
+        },
         &mut |row| {
             if let Some(due) = row.get(1)? {
                 dues.insert(row.get(0)?, due);
@@ -297,34 +310,34 @@ fn next_dues(
 /// later.
 fn lease_from_queue(
     tx: &dyn Sql,
-    want: &LeaseRequest,
+    request: &LeaseRequest,
     may_end: &mut usize,
     now: Timestamp,
 ) -> Result<(LeasedParts, [Vec<ClaimedDelivery>; 2])> {
-    let bytes_max = want.bytes_max;
-    let from = tx.search_start(want.endpoint).map_or(EARLIEST, just_before);
-    let backlog_until = want.backlog_until.map_or(now, |until| until.min(now));
+    let bytes_max = request.bytes_max;
+    let from = tx.search_start(request.endpoint).map_or(EARLIEST, just_before);
+    let backlog_until = request.backlog_until.map_or(now, |until| until.min(now));
     let kind = PartFilter::default();
-    let all = QueuePart { kind, after: from, until: backlog_until, most: want.permits.len(), bytes_max };
-    let by_hand =
-        QueuePart { kind: MANUAL, after: EARLIEST, until: now, most: want.manual_permits.len(), ..all };
-    let fresh = QueuePart { after: backlog_until, until: now, most: want.fresh_permits.len(), ..all };
+    let all = QueuePart { kind, after: from, until: backlog_until, most: request.permits.len(), bytes_max };
+    let manual =
+        QueuePart { kind: MANUAL, after: EARLIEST, until: now, most: request.manual_permits.len(), ..all };
+    let fresh = QueuePart { after: backlog_until, until: now, most: request.fresh_permits.len(), ..all };
     let mut found = LeasedParts::default();
-    let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, (&mut found.ended, may_end), now)?;
+    let (manual, has_more_manual) = claim(tx, request, &manual, (&mut found.ended, may_end), now)?;
     // They match the other parts too until they are in flight.
-    found.manual = mark_in_flight(tx, vec![by_hand])?.pop().unwrap_or_default();
-    let (oldest, _) = claim(tx, want, &all, (&mut found.ended, may_end), now)?;
-    if want.is_probe && oldest.is_empty() {
-        found.oldest.extend(probe(tx, want.endpoint, now)?);
+    found.manual = mark_in_flight(tx, vec![manual])?.pop().unwrap_or_default();
+    let (oldest, _) = claim(tx, request, &all, (&mut found.ended, may_end), now)?;
+    if request.is_probe && oldest.is_empty() {
+        found.oldest.extend(probe(tx, request.endpoint, now)?);
     }
-    let (fresh, has_more_fresh) = claim(tx, want, &fresh, (&mut found.ended, may_end), now)?;
-    (found.has_more_manual, found.has_more_fresh) = (has_more_by_hand, has_more_fresh);
+    let (fresh, has_more_fresh) = claim(tx, request, &fresh, (&mut found.ended, may_end), now)?;
+    (found.has_more_manual, found.has_more_fresh) = (has_more_manual, has_more_fresh);
     Ok((found, [oldest, fresh]))
 }
 
 /// Advances one page of retries that wait although the endpoint answers again. Goes by due time, so that an advanced retry lies
 /// before the next page. Also returns the app, if any was advanced.
-pub(super) fn advance_retries(
+pub(in crate::store) fn advance_retries(
     tx: &dyn Sql,
     recovery: &AdvanceRetries,
     now: Timestamp,

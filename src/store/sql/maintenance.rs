@@ -47,10 +47,10 @@ pub(super) fn remember_newest_id(tx: &dyn Sql) -> Result<()> {
 
 /// Returns endpoint queues with something due at some time; leaves out queues with only deliveries queued behind others,
 /// whose due time is "never".
-pub(super) fn find_queues(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
-    let mut lanes = all_queues(connection)?;
-    lanes.retain(|(_, due)| *due < Timestamp::NEVER);
-    Ok(lanes)
+pub(in crate::store) fn find_queues(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
+    let mut queues = all_queues(connection)?;
+    queues.retain(|(_, due)| *due < Timestamp::NEVER);
+    Ok(queues)
 }
 
 /// Jumps from endpoint queue to endpoint queue along the index, however much waits in them.
@@ -66,9 +66,9 @@ fn all_queues(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
     )
 }
 
-pub(super) fn queues_with_due(
+pub(in crate::store) fn queues_with_due(
     connection: &dyn Sql,
-    lanes: &[EndpointId],
+    queues: &[EndpointId],
     now: Timestamp,
 ) -> Result<Vec<EndpointId>> {
     let sql = format!(
@@ -78,7 +78,7 @@ pub(super) fn queues_with_due(
     let mut behind = Vec::new();
     connection.query_each_row(
         &BulkStatement { sql: &sql, columns: "queue, due", shape: "nn" },
-        &mut |give| lanes.iter().try_for_each(|lane| give(params![lane, now])),
+        &mut |give| queues.iter().try_for_each(|queue| give(params![queue, now])),
         &mut |row| {
             behind.push(row.get(0)?);
             Ok(())
@@ -89,16 +89,17 @@ pub(super) fn queues_with_due(
 
 /// Returns endpoints that are disabled or gone and still have a queue, enabled endpoints with held deliveries, and those
 /// whose dead deliveries block others although they skip them.
-pub(super) fn endpoints_to_apply(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
-    let switch = "SELECT CASE WHEN deleted_at IS NOT NULL THEN 2 WHEN disabled IS NOT NULL THEN 1 ELSE 0 END
+pub(in crate::store) fn endpoints_to_apply(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
+    let availability =
+        "SELECT CASE WHEN deleted_at IS NOT NULL THEN 2 WHEN disabled IS NOT NULL THEN 1 ELSE 0 END
          FROM endpoints WHERE id = ?1";
     let off = |endpoint: EndpointId| -> Result<i64> {
-        Ok(connection.one(switch, params![endpoint], |row| row.get(0))?.unwrap_or(2))
+        Ok(connection.one(availability, params![endpoint], |row| row.get(0))?.unwrap_or(2))
     };
-    let mut unsettled = Vec::new();
+    let mut unfinished = Vec::new();
     for (endpoint, _) in all_queues(connection)? {
         if off(endpoint)? > 0 {
-            unsettled.push(endpoint);
+            unfinished.push(endpoint);
         }
     }
     let holding: Vec<EndpointId> = connection.all(
@@ -113,11 +114,11 @@ pub(super) fn endpoints_to_apply(connection: &dyn Sql) -> Result<Vec<EndpointId>
     )?;
     for endpoint in holding {
         if off(endpoint)? != 1 {
-            unsettled.push(endpoint);
+            unfinished.push(endpoint);
         }
     }
-    unsettled.extend(ordering::unskipped(connection)?);
-    Ok(unsettled)
+    unfinished.extend(ordering::unskipped(connection)?);
+    Ok(unfinished)
 }
 
 /// A node that has not seen yet that an app is gone may still accept events for it, so nothing is removed before all nodes
@@ -128,7 +129,7 @@ const NEXT_TO_PURGE: &str = "SELECT app, deleted_up_to FROM app_deletions p WHER
      ORDER BY app LIMIT 1";
 
 /// Purges one step of a deleted app: first its audit log, its notices and statistics, then its events in id order.
-pub(super) fn purge(tx: &dyn Sql) -> Result<bool> {
+pub(in crate::store) fn purge(tx: &dyn Sql) -> Result<bool> {
     let next = |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?));
     let Some((app, done)) = tx.one(NEXT_TO_PURGE, params![tx.epoch()], next)? else {
         return Ok(false);
@@ -175,7 +176,7 @@ pub(super) fn purge(tx: &dyn Sql) -> Result<bool> {
     Ok(true)
 }
 
-pub(super) fn record_key_uses(tx: &dyn Sql, uses: &[(KeyId, Timestamp)]) -> Result<()> {
+pub(in crate::store) fn record_key_uses(tx: &dyn Sql, uses: &[(KeyId, Timestamp)]) -> Result<()> {
     let sql =
         "UPDATE keys SET last_used_at = ?2 WHERE id = ?1 AND (last_used_at IS NULL OR last_used_at < ?2)";
     for (key, used_at) in uses {

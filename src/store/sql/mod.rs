@@ -1,71 +1,72 @@
-//! SQL shared by both backends: the four store traits, written against `Sql`. How a store is opened, written and read belongs
-//! to the backend.
+//! SQL shared by both backends: the statements behind the methods of `Store`, the commands of the hot path, and the group
+//! commit. How a store is opened, written and read belongs to the backend.
 //!
 //! The text must be understood by SQLite and PostgreSQL 14, with parameters written as `?1`; PostgreSQL's side leaves out
 //! `INDEXED BY`. `deliveries` is only read here, because it is a view there: every change of a delivery is a method of `Sql`.
 
-mod adjusted_clock;
+pub(super) mod adjusted_clock;
 mod attempts;
-mod audit;
-mod backend;
+pub(super) mod audit;
 mod bulk_ops;
 mod bulk_statement;
 pub(super) mod changes;
 mod command;
 mod command_queue;
 mod commands;
-mod config;
-mod dedup;
+pub(super) mod config;
+pub(super) mod dedup;
 mod deliveries;
-mod delivery_statements;
+pub(super) mod delivery_statements;
 mod error;
-mod event_types;
+pub(super) mod event_types;
 mod group_commit;
-mod health;
+pub(super) mod health;
 mod inbox;
-mod inspections;
-mod lease_due;
-mod maintenance;
-mod membership;
+pub(super) mod inspections;
+mod lease_commands;
+pub(super) mod lease_due;
+pub(super) mod maintenance;
 pub(super) mod nodes;
-mod notices;
+pub(super) mod notices;
 mod ordering;
-mod outbox;
-mod queries;
+pub(super) mod outbox;
+pub(super) mod queries;
 mod readers;
-mod recent;
-mod replays;
-mod retention;
+pub(super) mod recent;
+pub(super) mod replays;
+pub(super) mod retention;
 mod retention_delete;
-mod retention_records;
-mod rollup;
+mod retention_reader;
+pub(super) mod retention_records;
+pub(super) mod rollup;
 mod row;
-mod shards;
+pub(super) mod shards;
 mod statistics;
-mod statistics_query;
-mod store_impl;
+pub(super) mod statistics_query;
 pub(super) mod takeover;
 mod value;
 mod writer_id;
 mod writer_thread;
 
+pub use bulk_ops::BulkOp;
+pub use command::Command;
 pub use command_queue::QueueLimits;
+pub use error::Result;
 pub use group_commit::CommitResult;
 
 pub(super) use attempts::COLUMNS_WRITTEN as ATTEMPT;
-pub(super) use backend::Backend;
-pub(super) use bulk_ops::BulkOp;
 pub(super) use bulk_statement::{BulkStatement, RowSink};
 pub(super) use changes::{ConfigChange, begin as begin_version, log as log_change};
-pub(super) use command::{Command, CommandKind, CommitEffects, Locks, answered};
+pub(super) use command::{CommandKind, CommitEffects, FnCommand, Locks, answered, flush_command};
 pub(super) use command_queue::CommandQueue;
-pub(super) use commands::RecordResult;
-pub(super) use deliveries::{ExpectedState, lane};
+pub(super) use commands::{Accept, RecordResult};
+pub(super) use deliveries::{ExpectedState, queue_column};
 pub(super) use delivery_statements::{EVENT_COLUMNS_WRITTEN as EVENT, event_row};
-pub(super) use error::{Error, Result, store_error};
+pub(super) use error::{Error, store_error};
 pub(super) use group_commit::{BatchWriter, GroupCommit, TRIES_WHILE_CLOSING, added_by, apply_all};
+pub(super) use inbox::AcceptInbox;
+pub(super) use lease_commands::{LeaseDue, Release};
 pub(super) use maintenance::{join_alone, newest_id_and_inspections};
-pub(super) use membership::MembershipBackend;
 pub(super) use nodes::NewNode;
 pub(super) use notices::{NEWEST as NEWEST_NOTICE, newest as newest_notice};
 pub(super) use readers::{ReadConnection, ReaderPool};
@@ -86,7 +87,7 @@ use crate::domain::{
 use std::ops::ControlFlow;
 
 /// A transaction, or a connection that reads one instant.
-pub(super) trait Sql {
+pub trait Sql {
     /// Runs a statement; returns how many rows were changed.
     fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize>;
 
@@ -159,12 +160,12 @@ pub(super) trait Sql {
     fn start_queue_search(&self) {}
 
     /// Returns where the search of an endpoint queue for its oldest due delivery starts; `None`: at its beginning.
-    fn search_start(&self, _lane: EndpointId) -> Option<Timestamp> {
+    fn search_start(&self, _endpoint: EndpointId) -> Option<Timestamp> {
         None
     }
 
     /// Stores where the oldest due delivery of an endpoint queue is; `None` if nothing is due.
-    fn set_search_start(&self, _lane: EndpointId, _from: Option<Timestamp>) {}
+    fn set_search_start(&self, _endpoint: EndpointId, _from: Option<Timestamp>) {}
 
     /// The epoch under which this process leases deliveries; 0 where there is no other process.
     fn epoch(&self) -> i64;

@@ -4,15 +4,13 @@ use super::{Result, Row, Sql, changes, params, shards, takeover};
 use crate::{
     domain::{
         id::{EndpointId, NODE_SLOTS},
+        lease::LEASE,
         node_lease::NodeLease,
         time::Timestamp,
     },
     store::cluster::{ClusterView, Heartbeat, Node},
 };
 use std::{collections::BTreeSet, time::Duration};
-
-/// How long a node's lease lasts after a heartbeat.
-pub(in crate::store) const NODE_LEASE: Duration = Duration::from_secs(10);
 /// How long a node's own lease must not have lapsed before it takes over others: when an unreachable store comes back, every
 /// node has that long to send a heartbeat.
 pub(in crate::store) const JOIN_GRACE: Duration = Duration::from_secs(3);
@@ -72,7 +70,7 @@ pub(in crate::store) fn enter(
             new.host,
             new.pid,
             now,
-            now.plus(NODE_LEASE),
+            now.plus(LEASE),
             NodeLease::NO_CONFIG_VERSION
         ],
     )?;
@@ -114,20 +112,28 @@ pub(in crate::store) fn slot(tx: &dyn Sql) -> Result<Option<u8>> {
 /// Writes a heartbeat and returns the cluster view; `None` if this node was taken over.
 pub(in crate::store) fn heartbeat(
     tx: &dyn Sql,
-    beat: &Heartbeat,
+    heartbeat: &Heartbeat,
     now: Timestamp,
 ) -> Result<Option<ClusterView>> {
-    let (until, help) = (now.plus(NODE_LEASE), overloaded_queues_text(beat));
-    let words =
-        params![tx.epoch(), until, beat.config_version, beat.free_permits, help, now, beat.is_stopping];
+    let (until, help) = (now.plus(LEASE), overloaded_queues_text(heartbeat));
+    let words = params![
+        tx.epoch(),
+        until,
+        heartbeat.config_version,
+        heartbeat.free_permits,
+        help,
+        now,
+        heartbeat.is_stopping
+    ];
     if tx.execute(HEARTBEAT, words)? == 0 {
         return Ok(None);
     }
     cluster_view(tx, now).map(Some)
 }
 
-pub(in crate::store) fn overloaded_queues_text(beat: &Heartbeat) -> String {
-    let help: Vec<String> = beat.overloaded_queues.iter().map(|lane| lane.as_i64().to_string()).collect();
+pub(in crate::store) fn overloaded_queues_text(heartbeat: &Heartbeat) -> String {
+    let help: Vec<String> =
+        heartbeat.overloaded_queues.iter().map(|queue| queue.as_i64().to_string()).collect();
     help.join(" ")
 }
 
@@ -187,7 +193,7 @@ pub(in crate::store) fn find_dead(
     let (mut dead, mut in_doubt_for) = (Vec::new(), None);
     let sql = "SELECT epoch, dead, host, pid, lease_until FROM nodes WHERE epoch <> ?1 ORDER BY epoch";
     tx.each(sql, params![tx.epoch()], |row| {
-        let heard_at = row.get::<i64>(4)? - NODE_LEASE.as_millis() as i64;
+        let heard_at = row.get::<i64>(4)? - LEASE.as_millis() as i64;
         let silent_at = Timestamp::from_millis(heard_at).plus(SILENCE_BEFORE_TAKEOVER);
         if row.get(1)? {
             dead.push(row.get(0)?);
@@ -207,15 +213,15 @@ pub(in crate::store) fn find_dead(
 }
 
 /// Returns those of these endpoints of which another node has deliveries in flight.
-pub(super) fn in_flight_elsewhere(
+pub(in crate::store) fn in_flight_elsewhere(
     connection: &dyn Sql,
     epoch: i64,
     endpoints: &[EndpointId],
 ) -> Result<Vec<EndpointId>> {
     let sql = "SELECT DISTINCT endpoint FROM deliveries INDEXED BY deliveries_by_queue WHERE queue < 0 AND queue <> ?1";
-    let carried: BTreeSet<EndpointId> =
+    let leased: BTreeSet<EndpointId> =
         connection.all(sql, params![-epoch], |row| row.get(0))?.into_iter().collect();
-    Ok(endpoints.iter().copied().filter(|endpoint| carried.contains(endpoint)).collect())
+    Ok(endpoints.iter().copied().filter(|endpoint| leased.contains(endpoint)).collect())
 }
 
 #[cfg(test)]

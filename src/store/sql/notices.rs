@@ -144,7 +144,7 @@ fn read_columns(row: &Row<'_>, id: NoticeId) -> Result<Notice> {
 }
 
 /// Lists notices, newest first. Those of an app that is being removed are left out, although they may still be there.
-pub(super) fn list(
+pub(in crate::store) fn list(
     connection: &dyn Sql,
     filter: &NoticeFilter,
     after: Option<Cursor>,
@@ -165,7 +165,7 @@ pub(super) fn list(
     })
 }
 
-pub(super) fn one(connection: &dyn Sql, app: AppId, id: NoticeId) -> Result<Option<Notice>> {
+pub(in crate::store) fn one(connection: &dyn Sql, app: AppId, id: NoticeId) -> Result<Option<Notice>> {
     connection.one(
         &format!("SELECT {COLUMNS} FROM notices n WHERE n.id = ?1 AND n.app = ?2"),
         params![id, app],
@@ -173,7 +173,7 @@ pub(super) fn one(connection: &dyn Sql, app: AppId, id: NoticeId) -> Result<Opti
     )
 }
 
-pub(super) fn waiting(connection: &dyn Sql) -> Result<NoticesWaiting> {
+pub(in crate::store) fn waiting(connection: &dyn Sql) -> Result<NoticesWaiting> {
     let count = |sql: &str| connection.number(sql, &[]).map(|n| n as u64);
     Ok(NoticesWaiting {
         mails: count("SELECT count(*) FROM notices WHERE email_state = 1 AND open_until IS NULL")?

@@ -24,31 +24,31 @@ pub(super) type NewlyDue = Vec<(EndpointId, Timestamp)>;
 
 /// Puts a new delivery into its ordering group. The order is decided here, by the order of commits: the group is locked until
 /// the commit. Ids do not decide it, because they are only as good as the clocks of the nodes that made them.
-pub(super) fn join(tx: &dyn Sql, newborn: &mut Delivery, event: &Event) -> Result<()> {
-    let Some(okey) = newborn.ordering_key else { return Ok(()) };
-    if newborn.has_left_group(false) {
-        newborn.ordering_key = None;
+pub(super) fn join(tx: &dyn Sql, delivery: &mut Delivery, event: &Event) -> Result<()> {
+    let Some(ordering_key) = delivery.ordering_key else { return Ok(()) };
+    if delivery.has_left_group(false) {
+        delivery.ordering_key = None;
         return Ok(());
     }
-    tx.lock_queue(newborn.endpoint)?;
-    let (has_first, last_turn) = group_ends(tx, newborn.endpoint, okey)?;
+    tx.lock_queue(delivery.endpoint)?;
+    let (has_first, last_turn) = group_ends(tx, delivery.endpoint, ordering_key)?;
     if has_first {
-        newborn.enqueue_behind_head(last_turn.unwrap_or_default() + 1);
-    } else if newborn.is_queued_behind() {
+        delivery.enqueue_behind_head(last_turn.unwrap_or_default() + 1);
+    } else if delivery.is_queued_behind() {
         // Queued by an earlier try of its batch, which was rolled back.
-        newborn.promote(event.deliver_at, event.accepted_at);
+        delivery.promote(event.deliver_at, event.accepted_at);
     }
     Ok(())
 }
 
 /// Returns whether the group has a head, and the last order number of those queued.
-fn group_ends(tx: &dyn Sql, endpoint: EndpointId, okey: OrderingKey) -> Result<(bool, Option<i64>)> {
+fn group_ends(tx: &dyn Sql, endpoint: EndpointId, ordering_key: OrderingKey) -> Result<(bool, Option<i64>)> {
     let ends = tx.one(
         "SELECT EXISTS (SELECT 1 FROM deliveries INDEXED BY deliveries_order_head
                  WHERE endpoint = ?1 AND ordering_key = ?2 AND due IS DISTINCT FROM 253402300799000),
              (SELECT order_seq FROM deliveries INDEXED BY deliveries_order_queue
                  WHERE endpoint = ?1 AND ordering_key = ?2 AND due = 253402300799000 ORDER BY order_seq DESC LIMIT 1)",
-        params![endpoint, okey],
+        params![endpoint, ordering_key],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     Ok(ends.unwrap_or_default())
@@ -78,11 +78,11 @@ pub(super) fn skips_dead(connection: &dyn Sql, endpoint: EndpointId) -> Result<b
 pub(super) fn promote_next(
     tx: &dyn Sql,
     endpoint: EndpointId,
-    okey: OrderingKey,
+    ordering_key: OrderingKey,
     now: Timestamp,
     woken: &mut NewlyDue,
 ) -> Result<()> {
-    let (has_first, last_turn) = group_ends(tx, endpoint, okey)?;
+    let (has_first, last_turn) = group_ends(tx, endpoint, ordering_key)?;
     if has_first || last_turn.is_none() {
         return Ok(());
     }
@@ -91,7 +91,7 @@ pub(super) fn promote_next(
             "SELECT {DELIVERY}, e.deliver_at FROM deliveries d INDEXED BY deliveries_order_queue LEFT JOIN events e ON e.id = d.event
              WHERE d.endpoint = ?1 AND d.ordering_key = ?2 AND d.due = 253402300799000 ORDER BY d.order_seq LIMIT 1"
         ),
-        params![endpoint, okey],
+        params![endpoint, ordering_key],
         |row| Ok((row::delivery(row)?, row.get(DELIVERY_COLUMNS)?)),
     )?;
     let Some((mut delivery, deliver_at)) = next else { return Ok(()) };
@@ -104,9 +104,9 @@ pub(super) fn promote_next(
 /// Removes a delivery's row; `false` if there is none.
 pub(super) fn remove(tx: &dyn Sql, id: DeliveryId, now: Timestamp, woken: &mut NewlyDue) -> Result<bool> {
     let removed = tx.delete_delivery(id)?;
-    if let Some((endpoint, Some(okey))) = removed {
+    if let Some((endpoint, Some(ordering_key))) = removed {
         tx.lock_queue(endpoint)?;
-        promote_next(tx, endpoint, okey, now, woken)?;
+        promote_next(tx, endpoint, ordering_key, now, woken)?;
     }
     Ok(removed.is_some())
 }
@@ -120,10 +120,10 @@ pub(super) fn remove_all(
 ) -> Result<usize> {
     let removed = tx.delete_each(ids)?;
     let lines: BTreeSet<(EndpointId, OrderingKey)> =
-        removed.iter().filter_map(|(endpoint, okey)| Some((*endpoint, (*okey)?))).collect();
-    for (endpoint, okey) in lines {
+        removed.iter().filter_map(|(endpoint, ordering_key)| Some((*endpoint, (*ordering_key)?))).collect();
+    for (endpoint, ordering_key) in lines {
         tx.lock_queue(endpoint)?;
-        promote_next(tx, endpoint, okey, now, woken)?;
+        promote_next(tx, endpoint, ordering_key, now, woken)?;
     }
     Ok(removed.len())
 }
@@ -203,17 +203,17 @@ mod tests {
             has_no_subscribers: false,
             body_cache: BodyCache::default(),
         };
-        let mut newborn = Delivery::new(DeliveryId::from_i64(4), app, event.id, endpoint, now, None);
-        newborn.ordering_key = OrderingMode::Endpoint.ordering_key(None);
-        newborn.start_in_flight();
-        newborn.enqueue_behind_head(9);
-        join(&store, &mut newborn, &event).unwrap();
+        let mut delivery = Delivery::new(DeliveryId::from_i64(4), app, event.id, endpoint, now, None);
+        delivery.ordering_key = OrderingMode::Endpoint.ordering_key(None);
+        delivery.start_in_flight();
+        delivery.enqueue_behind_head(9);
+        join(&store, &mut delivery, &event).unwrap();
         assert_eq!(
-            (newborn.state, newborn.due, newborn.order_seq),
+            (delivery.state, delivery.due, delivery.order_seq),
             (DeliveryState::Pending, Some(now), None)
         );
-        store.insert_delivery(&newborn).unwrap();
-        let mut second = Delivery { id: DeliveryId::from_i64(5), ..newborn };
+        store.insert_delivery(&delivery).unwrap();
+        let mut second = Delivery { id: DeliveryId::from_i64(5), ..delivery };
         join(&store, &mut second, &event).unwrap();
         assert!(second.is_queued_behind());
     }

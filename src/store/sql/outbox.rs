@@ -26,15 +26,15 @@ const NEXT_APP: &str =
 
 /// Returns the next mail: of the first app after the cursor that has something to send. Examines only apps that have
 /// something to send now or are still collecting; the latter are at most as many as mails go out in a minute.
-pub(super) fn next_mail(tx: &dyn Sql, turn: &MailCursor, now: Timestamp) -> Result<NoticeBatch> {
+pub(in crate::store) fn next_mail(tx: &dyn Sql, cursor: &MailCursor, now: Timestamp) -> Result<NoticeBatch> {
     let are_all_closed = close(tx, now)? < DIGESTS_CLOSED_MAX;
     let next_app = |after: i64, last: i64| -> Result<Option<AppId>> {
         Ok(tx.one(NEXT_APP, params![after, last], |row| row.get(0))?.flatten())
     };
-    let all_round = [(turn.after.as_i64(), i64::MAX), (i64::MIN, turn.after.as_i64())];
+    let all_round = [(cursor.after.as_i64(), i64::MAX), (i64::MIN, cursor.after.as_i64())];
     for (mut after, last) in all_round {
         while let Some(app) = next_app(after, last)? {
-            let notices = form_mail(tx, app, turn.collecting.contains(&app))?;
+            let notices = form_mail(tx, app, cursor.collecting.contains(&app))?;
             if !notices.is_empty() {
                 return Ok(NoticeBatch { notices, closes_at: None });
             }
@@ -46,7 +46,7 @@ pub(super) fn next_mail(tx: &dyn Sql, turn: &MailCursor, now: Timestamp) -> Resu
 }
 
 /// Closes digests whose window is over, the oldest first; returns how many. No more notices are counted in them.
-pub(super) fn close(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
+pub(in crate::store) fn close(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
     tx.execute(
         "UPDATE notices SET open_until = NULL
          WHERE id IN (SELECT id FROM notices WHERE open_until <= ?1 ORDER BY open_until LIMIT ?2)",
@@ -58,8 +58,9 @@ pub(super) fn close(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
 fn form_mail(tx: &dyn Sql, app: AppId, is_resting: bool) -> Result<Vec<Notice>> {
     let formed =
         "SELECT min(email_group) FROM notices WHERE app = ?1 AND email_state = 1 AND email_group IS NOT NULL";
-    if let Some(letter) = tx.one(formed, params![app], |row| row.get::<Option<NoticeId>>(0))?.flatten() {
-        return notices_of_mail(tx, app, letter);
+    if let Some(formed_email) = tx.one(formed, params![app], |row| row.get::<Option<NoticeId>>(0))?.flatten()
+    {
+        return notices_of_mail(tx, app, formed_email);
     }
     let alone = ready(tx, app, NoticeKind::DeliveryDead, 1)?;
     let mut gathered = Vec::new();
@@ -72,11 +73,11 @@ fn form_mail(tx: &dyn Sql, app: AppId, is_resting: bool) -> Result<Vec<Notice>> 
     }
     // Notices about endpoints must not wait behind thousands of dead letters: a late warning is worth nothing.
     let members = if gathered.is_empty() { alone } else { gathered };
-    let Some(&letter) = members.first() else { return Ok(Vec::new()) };
+    let Some(&formed_email) = members.first() else { return Ok(Vec::new()) };
     for member in members {
-        tx.execute("UPDATE notices SET email_group = ?2 WHERE id = ?1", params![member, letter])?;
+        tx.execute("UPDATE notices SET email_group = ?2 WHERE id = ?1", params![member, formed_email])?;
     }
-    notices_of_mail(tx, app, letter)
+    notices_of_mail(tx, app, formed_email)
 }
 
 /// Returns notices of a kind that wait for a mail, oldest first, without open digests.
@@ -89,21 +90,21 @@ fn ready(tx: &dyn Sql, app: AppId, kind: NoticeKind, most: usize) -> Result<Vec<
     )
 }
 
-fn notices_of_mail(tx: &dyn Sql, app: AppId, letter: NoticeId) -> Result<Vec<Notice>> {
+fn notices_of_mail(tx: &dyn Sql, app: AppId, formed_email: NoticeId) -> Result<Vec<Notice>> {
     tx.all(
         &format!(
             "SELECT {COLUMNS} FROM notices n WHERE n.app = ?1 AND n.email_group = ?2 AND n.email_state = 1 ORDER BY n.id"
         ),
-        params![app, letter],
+        params![app, formed_email],
         read,
     )
 }
 
 /// Stores that the mail that starts with this notice was sent, or never will be.
-pub(super) fn finish_mail(
+pub(in crate::store) fn finish_mail(
     tx: &dyn Sql,
     app: AppId,
-    letter: NoticeId,
+    formed_email: NoticeId,
     end: &MailOutcome,
     now: Timestamp,
 ) -> Result<()> {
@@ -115,13 +116,13 @@ pub(super) fn finish_mail(
     let at = (state != MailState::None).then_some(now);
     tx.execute(
         "UPDATE notices SET email_state = ?3, email_error = ?4, emailed_at = ?5 WHERE app = ?1 AND email_group = ?2 AND email_state = 1",
-        params![app, letter, state, why, at],
+        params![app, formed_email, state, why, at],
     )?;
     Ok(())
 }
 
 /// Returns notices to be published as operational webhooks, oldest first.
-pub(super) fn unpublished(connection: &dyn Sql, most: usize) -> Result<NoticeBatch> {
+pub(in crate::store) fn unpublished(connection: &dyn Sql, most: usize) -> Result<NoticeBatch> {
     let notices = connection.all(
         &format!(
             "SELECT {COLUMNS} FROM notices n WHERE n.webhook_pending = 1 AND n.open_until IS NULL ORDER BY n.id LIMIT ?1"
@@ -132,7 +133,7 @@ pub(super) fn unpublished(connection: &dyn Sql, most: usize) -> Result<NoticeBat
     Ok(NoticeBatch { notices, closes_at: closes_at(connection)? })
 }
 
-pub(super) fn mark_published(tx: &dyn Sql, notices: &[NoticeId]) -> Result<()> {
+pub(in crate::store) fn mark_published(tx: &dyn Sql, notices: &[NoticeId]) -> Result<()> {
     for notice in notices {
         tx.execute("UPDATE notices SET webhook_pending = 0 WHERE id = ?1", params![notice])?;
     }

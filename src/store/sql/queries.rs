@@ -20,7 +20,7 @@ use crate::{
 };
 use std::{collections::BTreeSet, ops::ControlFlow};
 
-pub(super) fn find_event(
+pub(in crate::store) fn find_event(
     connection: &dyn Sql,
     app: AppId,
     external_id: &str,
@@ -36,7 +36,7 @@ pub(super) fn find_event(
     )
 }
 
-pub(super) fn owner(connection: &dyn Sql, thing: ObjectId) -> Result<Option<Owner>> {
+pub(in crate::store) fn owner(connection: &dyn Sql, thing: ObjectId) -> Result<Option<Owner>> {
     let (table, id) = match thing {
         ObjectId::Event(id) => ("events", id.as_i64()),
         ObjectId::Delivery(id) => ("deliveries", id.as_i64()),
@@ -49,7 +49,10 @@ pub(super) fn owner(connection: &dyn Sql, thing: ObjectId) -> Result<Option<Owne
         .one(&format!("SELECT app FROM {table} WHERE id = ?1"), params![id], |row| row.get(0).map(Owner))
 }
 
-pub(super) fn events_by_dedup_key(connection: &dyn Sql, keys: &[DedupKey]) -> Result<Vec<(EventId, AppId)>> {
+pub(in crate::store) fn events_by_dedup_key(
+    connection: &dyn Sql,
+    keys: &[DedupKey],
+) -> Result<Vec<(EventId, AppId)>> {
     let sql = "SELECT e.id, e.app FROM dedup k JOIN events e ON e.id = k.event WHERE k.key = ?1";
     let mut found = Vec::new();
     for key in keys {
@@ -122,7 +125,7 @@ impl<T> PageBuilder<T> {
     }
 }
 
-pub(super) fn events(
+pub(in crate::store) fn events(
     connection: &dyn Sql,
     app: AppId,
     filter: &EventFilter,
@@ -137,8 +140,8 @@ pub(super) fn events(
         connection.query(&sql, params![app, filter.event_type, low, before.id, most], &mut |row| {
             let fits = row.get::<AppId>(1)? == app
                 && filter.event_type.as_ref().is_none_or(|wanted| row.is(2, &wanted.as_str()));
-            let place = Cursor { at: 0, id: row.get(0)? };
-            Ok(fitting.examine(place, fits.then(|| row::event(row, 0)).transpose()?))
+            let cursor = Cursor { at: 0, id: row.get(0)? };
+            Ok(fitting.examine(cursor, fits.then(|| row::event(row, 0)).transpose()?))
         })
     })
 }
@@ -175,7 +178,7 @@ fn last_attempt(connection: &dyn Sql, delivery: DeliveryId) -> Result<Option<Las
     )
 }
 
-pub(super) fn deliveries_of(connection: &dyn Sql, event: EventId) -> Result<Vec<DeliveryRow>> {
+pub(in crate::store) fn deliveries_of(connection: &dyn Sql, event: EventId) -> Result<Vec<DeliveryRow>> {
     connection.all(
         &format!(
             "SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event
@@ -190,7 +193,7 @@ pub(super) fn deliveries_of(connection: &dyn Sql, event: EventId) -> Result<Vec<
     )
 }
 
-pub(super) fn delivery(
+pub(in crate::store) fn delivery(
     connection: &dyn Sql,
     app: AppId,
     id: DeliveryId,
@@ -206,7 +209,7 @@ pub(super) fn delivery(
     found.map(|listed| Ok((listed, attempts::list(connection, id)?))).transpose()
 }
 
-pub(super) fn deliveries(
+pub(in crate::store) fn deliveries(
     connection: &dyn Sql,
     app: AppId,
     filter: &DeliveryListFilter,
@@ -220,9 +223,9 @@ pub(super) fn deliveries(
     );
     fill(limit, high, |fitting, before, most| {
         connection.query(&sql, params![low, before.id, most], &mut |row| {
-            let place = Cursor { at: 0, id: row.get(0)? };
+            let cursor = Cursor { at: 0, id: row.get(0)? };
             let listed = if fits(row, app, filter)? { Some(delivery_row(connection, row)?) } else { None };
-            Ok(fitting.examine(place, listed))
+            Ok(fitting.examine(cursor, listed))
         })
     })
 }
@@ -237,21 +240,21 @@ fn fits(row: &Row<'_>, app: AppId, filter: &DeliveryListFilter) -> Result<bool> 
 
 /// Lists waiting deliveries. The endpoint queues are merged on their index alone: even with ten thousand queues only the rows
 /// of the page are read.
-pub(super) fn queue(
+pub(in crate::store) fn queue(
     connection: &dyn Sql,
-    lanes: &[EndpointId],
+    queues: &[EndpointId],
     after: Option<Cursor>,
     limit: u32,
 ) -> Result<Page<DeliveryRow>> {
     let Cursor { at, id } = after.unwrap_or(Cursor { at: i64::MIN, id: 0 });
-    let next_in_lane = "SELECT due, id FROM deliveries
+    let next_in_queue = "SELECT due, id FROM deliveries
                         WHERE queue = ?1 AND due >= ?2 AND (due > ?2 OR id > ?3) AND due <= ?4 ORDER BY due, id LIMIT ?5";
     // One more than the page holds shows whether there is a next page.
     let most = limit as usize + 1;
     let mut first: BTreeSet<(i64, i64)> = BTreeSet::new();
-    for lane in lanes {
+    for queue in queues {
         let latest = first.last().filter(|_| first.len() == most).map_or(i64::MAX, |(due, _)| *due);
-        connection.each(next_in_lane, params![lane, at, id, latest, most as i64], |row| {
+        connection.each(next_in_queue, params![queue, at, id, latest, most as i64], |row| {
             first.insert((row.get(0)?, row.get(1)?));
             if first.len() > most {
                 first.pop_last();
@@ -263,18 +266,18 @@ pub(super) fn queue(
         "SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event WHERE d.id = ?1"
     );
     let is_more = first.len() == most;
-    let places: Vec<Cursor> =
+    let cursors: Vec<Cursor> =
         first.into_iter().take(limit as usize).map(|(at, id)| Cursor { at, id }).collect();
-    let mut rows = Vec::with_capacity(places.len());
-    for place in &places {
+    let mut rows = Vec::with_capacity(cursors.len());
+    for cursor in &cursors {
         // It may have been leased since.
-        let found = connection.one(&by_id, params![place.id], |row| delivery_row(connection, row))?;
+        let found = connection.one(&by_id, params![cursor.id], |row| delivery_row(connection, row))?;
         rows.extend(found.filter(|listed| listed.delivery.state.is_waiting()));
     }
-    Ok(Page { rows, next: places.last().copied().filter(|_| is_more) })
+    Ok(Page { rows, next: cursors.last().copied().filter(|_| is_more) })
 }
 
-pub(super) fn dead_letters(
+pub(in crate::store) fn dead_letters(
     connection: &dyn Sql,
     app: AppId,
     endpoint: Option<EndpointId>,
@@ -292,13 +295,13 @@ pub(super) fn dead_letters(
         connection.query(&sql, params![app, at, id, most], &mut |row| {
             let fits = endpoint.is_none_or(|endpoint| row.is(3, &endpoint))
                 && (closed_too || !row.is(5, &Some(EndReason::Closed)));
-            let place = Cursor { at: row.get(12)?, id: row.get(0)? };
-            Ok(fitting.examine(place, if fits { Some(delivery_row(connection, row)?) } else { None }))
+            let cursor = Cursor { at: row.get(12)?, id: row.get(0)? };
+            Ok(fitting.examine(cursor, if fits { Some(delivery_row(connection, row)?) } else { None }))
         })
     })
 }
 
-pub(super) fn waiting_count(connection: &dyn Sql) -> Result<u64> {
+pub(in crate::store) fn waiting_count(connection: &dyn Sql) -> Result<u64> {
     Ok(connection.number("SELECT count(*) FROM deliveries WHERE queue > 0", &[])? as u64)
 }
 
@@ -308,9 +311,9 @@ mod tests {
 
     /// Fills a page from rows with descending ids, of which every n-th matches; returns it with the sizes of the reads.
     fn filled(limit: u32, rows: i64, every: i64) -> (Page<i64>, Vec<u32>) {
-        let mut asked = Vec::new();
+        let mut reads = Vec::new();
         let page = fill(limit, Cursor { at: 0, id: rows }, |fitting, before, most| {
-            asked.push(most);
+            reads.push(most);
             for id in (0..before.id).rev().take(most as usize) {
                 if fitting.examine(Cursor { at: 0, id }, (id % every == 0).then_some(id)).is_break() {
                     break;
@@ -318,7 +321,7 @@ mod tests {
             }
             Ok(())
         });
-        (page.unwrap(), asked)
+        (page.unwrap(), reads)
     }
 
     #[test]
@@ -334,8 +337,8 @@ mod tests {
                 let is_full = fitting.len() >= limit;
                 let examined = if is_full { rows - fitting[limit - 1] } else { rows.min(10_000) };
                 let has_more = examined == 10_000 || (is_full && examined < rows);
-                let (page, asked) = filled(limit as u32, rows, every);
-                let named = format!("{limit} of {rows}, one of {every}: {asked:?}");
+                let (page, reads) = filled(limit as u32, rows, every);
+                let named = format!("{limit} of {rows}, one of {every}: {reads:?}");
                 assert_eq!(page.rows, expected, "{named}");
                 assert_eq!(page.next.map(|next| next.id), has_more.then_some(rows - examined), "{named}");
             }

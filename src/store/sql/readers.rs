@@ -1,7 +1,7 @@
 //! A few connections for queries, opened when first needed and kept.
 
-use super::{Result, Sql, store_error};
-use crate::store::{Reply, StoreError};
+use super::{Result, store_error};
+use crate::store::{Reply, StoreError, backend::ReadJob};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 
@@ -11,7 +11,7 @@ const READERS_MAX: usize = 4;
 /// A connection that only reads.
 pub(in crate::store) trait ReadConnection: Send + 'static {
     /// Runs a read in one snapshot: a delivery and its attempts must not be of different commits.
-    fn read<T>(&self, run: &mut impl FnMut(&dyn Sql) -> Result<T>) -> Result<T>;
+    fn read(&self, job: &mut ReadJob) -> Result<()>;
 
     /// Whether the connection is broken and can read nothing more.
     fn is_broken(&self) -> bool {
@@ -29,20 +29,17 @@ struct ReaderPoolInner<R> {
 
 impl<R: ReadConnection> ReaderPool<R> {
     pub(in crate::store) fn new(open: impl Fn() -> Result<R> + Send + Sync + 'static) -> Self {
-        let (idle, turns) = (Mutex::default(), Arc::new(Semaphore::new(READERS_MAX)));
-        Self(Arc::new(ReaderPoolInner { open: Box::new(open), idle, permits: turns }))
+        let (idle, permits) = (Mutex::default(), Arc::new(Semaphore::new(READERS_MAX)));
+        Self(Arc::new(ReaderPoolInner { open: Box::new(open), idle, permits }))
     }
 
-    pub(in crate::store) fn read<T: Send + 'static>(
-        &self,
-        mut run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
+    pub(in crate::store) fn read(&self, mut job: ReadJob) -> Reply<()> {
         let shared = self.0.clone();
         Box::pin(async move {
-            let turn = shared.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
+            let permit = shared.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
             let read = tokio::task::spawn_blocking(move || {
-                let _turn = turn;
-                shared.read(&mut run)
+                let _permit = permit;
+                shared.read(&mut job)
             });
             let result = read.await.map_err(|_| StoreError::Closed)?;
             result.map_err(|error| store_error(&error))
@@ -52,12 +49,12 @@ impl<R: ReadConnection> ReaderPool<R> {
 
 impl<R: ReadConnection> ReaderPoolInner<R> {
     /// Reads on an idle connection. A kept one may have broken since: the next is tried, and then a new one.
-    fn read<T>(&self, run: &mut impl FnMut(&dyn Sql) -> Result<T>) -> Result<T> {
+    fn read(&self, job: &mut ReadJob) -> Result<()> {
         loop {
             let idle = self.lock().pop();
             let is_new = idle.is_none();
             let reader = idle.map_or_else(&self.open, Ok)?;
-            let result = reader.read(run);
+            let result = reader.read(job);
             let is_broken = reader.is_broken();
             if !is_broken {
                 self.lock().push(reader);

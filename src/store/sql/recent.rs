@@ -10,7 +10,7 @@ use std::{cmp::Reverse, collections::BTreeSet};
 
 /// Among all the newest rows, those of one endpoint.
 const NEWEST_DELIVERIES: &str = "SELECT id FROM
-         (SELECT id, endpoint, history_len FROM deliveries WHERE id > ?3 ORDER BY id DESC LIMIT ?4) AS newest
+         (SELECT id, endpoint, history_len FROM deliveries WHERE id > ?3 ORDER BY id DESC LIMIT ?4) AS recent
      WHERE endpoint = ?1 AND history_len > 0 ORDER BY id DESC LIMIT ?2";
 const IN_FLIGHT: &str = "SELECT id FROM deliveries INDEXED BY deliveries_by_queue
      WHERE queue <= 0 AND endpoint = ?1 AND history_len > 0 ORDER BY id DESC LIMIT ?2";
@@ -22,7 +22,7 @@ const RETRYING: [&str; 2] = [
      WHERE queue = ?1 AND state = 1 AND due_action = 0 ORDER BY due DESC LIMIT ?2",
 ];
 
-pub(super) fn attempts(
+pub(in crate::store) fn attempts(
     connection: &dyn Sql,
     app: AppId,
     endpoint: EndpointId,

@@ -50,7 +50,7 @@ fn read(row: &Row<'_>) -> Result<Replay> {
     })
 }
 
-pub(super) fn start(tx: &dyn Sql, replay: &Replay) -> Result<()> {
+pub(in crate::store) fn start(tx: &dyn Sql, replay: &Replay) -> Result<()> {
     tx.check_id(replay.id.as_i64())?;
     tx.execute(
         &format!(
@@ -81,12 +81,12 @@ fn find(connection: &dyn Sql, id: ReplayId) -> Result<Option<Replay>> {
     connection.one(&format!("SELECT {COLUMNS} FROM replays WHERE id = ?1"), params![id], read)
 }
 
-pub(super) fn one(connection: &dyn Sql, app: AppId, id: ReplayId) -> Result<Option<Replay>> {
+pub(in crate::store) fn one(connection: &dyn Sql, app: AppId, id: ReplayId) -> Result<Option<Replay>> {
     Ok(find(connection, id)?.filter(|replay| replay.app == app))
 }
 
 /// Lists replays, newest first.
-pub(super) fn list(
+pub(in crate::store) fn list(
     connection: &dyn Sql,
     app: AppId,
     after: Option<Cursor>,
@@ -104,11 +104,11 @@ pub(super) fn list(
     Ok(Page { rows, next })
 }
 
-pub(super) fn running(connection: &dyn Sql) -> Result<Vec<Replay>> {
+pub(in crate::store) fn running(connection: &dyn Sql) -> Result<Vec<Replay>> {
     connection.all(&format!("SELECT {COLUMNS} FROM replays WHERE state = 0 ORDER BY id"), &[], read)
 }
 
-pub(super) fn sources(connection: &dyn Sql, search: &SourceSearch, most: usize) -> Result<Sources> {
+pub(in crate::store) fn sources(connection: &dyn Sql, search: &SourceSearch, most: usize) -> Result<Sources> {
     match &search.selection {
         ReplaySelection::Deliveries(_) => past_deliveries(connection, search, most),
         ReplaySelection::Backfill(_) => past_events(connection, search, most),
@@ -153,8 +153,8 @@ fn past_deliveries(connection: &dyn Sql, search: &SourceSearch, most: usize) -> 
     let missed_since = search.selection.missed_since();
     let was_missed = |row: &Row<'_>| -> Result<bool> {
         let Some(since) = missed_since else { return Ok(true) };
-        let by_hand = row.get::<Option<EndReason>>(4)? == Some(EndReason::Manual);
-        Ok(!by_hand && row.get::<Option<Timestamp>>(7)?.is_some_and(|ended_at| ended_at >= since))
+        let manual = row.get::<Option<EndReason>>(4)? == Some(EndReason::Manual);
+        Ok(!manual && row.get::<Option<Timestamp>>(7)?.is_some_and(|ended_at| ended_at >= since))
     };
     let sql =
         "SELECT id, app, endpoint, state, reason, event, replay_of IS NOT NULL, finished_at FROM deliveries
@@ -204,7 +204,7 @@ fn has_delivery(connection: &dyn Sql, event: EventId, endpoint: EndpointId) -> R
 /// The replay as it is now, and the endpoint queues in which something waits.
 pub(super) type ReplayProgress = (Option<Replay>, NewlyDue);
 
-pub(super) fn promote_next(tx: &dyn Sql, page: &ReplayPage, now: Timestamp) -> Result<ReplayProgress> {
+pub(in crate::store) fn advance(tx: &dyn Sql, page: &ReplayPage, now: Timestamp) -> Result<ReplayProgress> {
     let running = |replay: &Replay| replay.state == ReplayState::Running && replay.reached == page.after_id;
     let Some(mut replay) = find(tx, page.replay)?.filter(running) else { return Ok((None, Vec::new())) };
     let mut waiting = Vec::new();
@@ -317,8 +317,8 @@ fn backfill_event(
     // An event published for later is not sent earlier by a backfill.
     let due = deliver_at.map_or(now, |at| at.max(now));
     let give_up_at = source.give_up_at.map(|at| at.plus(due.since(now)));
-    let born = Delivery::new(source.new_id, replay.app, event, endpoint, due, give_up_at);
-    match Delivery::new_backfill(born, availability_of(tx, endpoint)?, now) {
+    let new = Delivery::new(source.new_id, replay.app, event, endpoint, due, give_up_at);
+    match Delivery::new_backfill(new, availability_of(tx, endpoint)?, now) {
         Ok(delivery) => {
             tx.insert_delivery(&delivery)?;
             tx.execute("UPDATE events SET skipped = 0 WHERE id = ?1 AND skipped = 1", params![event])?;
@@ -328,7 +328,7 @@ fn backfill_event(
     }
 }
 
-pub(super) fn change(
+pub(in crate::store) fn change(
     tx: &dyn Sql,
     app: AppId,
     id: ReplayId,

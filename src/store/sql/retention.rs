@@ -4,19 +4,19 @@
 //! change meanwhile, and does what the domain decides then.
 
 use super::{
-    Error, Result, Row, Sql,
+    Result, Sql,
     deliveries::{read_delivery, update_delivery},
     delivery_statements::NO_DATA,
     maintenance,
     ordering::NewlyDue,
     params,
     retention_delete::{self, ToDelete},
-    rollup, row,
+    retention_reader::RetentionReader,
+    rollup,
 };
 use crate::{
     domain::{
-        contract::{Contract, ContractHash, RetentionPeriod},
-        delivery::{Delivery, DeliveryState, EndReason, SavedState, TransitionError},
+        delivery::{Delivery, EndReason, TransitionError},
         event::TEST_EVENT_TYPE,
         id::{AppId, DeliveryId, EndpointId, EventId, made_at},
         retention::{
@@ -28,10 +28,7 @@ use crate::{
     },
     store::retention::{ExpireResult, OverdueEvents, OverdueSearch},
 };
-use std::{
-    collections::{BTreeSet, HashMap},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 /// Rows that one step changes, so that other commands wait only a few milliseconds.
 const STEP_ROWS: usize = 1000;
@@ -39,21 +36,19 @@ const STEP_ROWS: usize = 1000;
 const BYTES_PER_ROW: usize = 16 * 1024;
 /// How far apart in time the first and the last event of a range may be.
 const SPAN_MAX: Duration = Duration::from_secs(10);
-/// How far above their event's id the ids of its first deliveries reach.
-const FIRST_DELIVERIES: i64 = 65_535;
 
 /// An event with its deliveries, with the fields that retention needs.
-struct EventWithDeliveries {
-    id: EventId,
-    facts: EventFacts,
-    data_bytes: usize,
-    dedup: Option<Vec<u8>>,
-    deliveries: Vec<DeliveryToCheck>,
+pub(super) struct EventWithDeliveries {
+    pub(super) id: EventId,
+    pub(super) facts: EventFacts,
+    pub(super) data_bytes: usize,
+    pub(super) dedup: Option<Vec<u8>>,
+    pub(super) deliveries: Vec<DeliveryToCheck>,
 }
 
-struct DeliveryToCheck {
-    id: DeliveryId,
-    facts: DeliveryFacts,
+pub(super) struct DeliveryToCheck {
+    pub(super) id: DeliveryId,
+    pub(super) facts: DeliveryFacts,
 }
 
 impl EventWithDeliveries {
@@ -68,13 +63,13 @@ impl EventWithDeliveries {
     }
 }
 
-pub(super) fn overdue(
+pub(in crate::store) fn overdue(
     connection: &dyn Sql,
     search: &OverdueSearch,
     keeps: &dyn RetentionPolicy,
     now: Timestamp,
 ) -> Result<OverdueEvents> {
-    let mut reader = RetentionReader { connection, keeps, dead_letters: HashMap::new() };
+    let mut reader = RetentionReader::new(connection, keeps);
     let page = reader.read(search.after_id, search.to_id, search.most)?;
     let mut overdue = OverdueEvents {
         ranges: Vec::new(),
@@ -128,14 +123,14 @@ fn has_work(connection: &dyn Sql, found: &EventWithDeliveries, fate: &RetentionD
 /// Endpoints of which deliveries ended.
 pub(super) type ChangedEndpoints = BTreeSet<(AppId, EndpointId)>;
 
-pub(super) fn expire(
+pub(in crate::store) fn expire(
     tx: &dyn Sql,
     ranges: &[(i64, i64)],
     keeps: &dyn RetentionPolicy,
     now: Timestamp,
 ) -> Result<(ExpireResult, (NewlyDue, ChangedEndpoints))> {
     maintenance::remember_newest_id(tx)?;
-    let mut reader = RetentionReader { connection: tx, keeps, dead_letters: HashMap::new() };
+    let mut reader = RetentionReader::new(tx, keeps);
     let (mut step, mut rows) = (
         RemovalStep {
             expired: ExpireResult::default(),
@@ -147,10 +142,10 @@ pub(super) fn expire(
         },
         0,
     );
-    for (place, &(first, last)) in ranges.iter().enumerate() {
+    for (index, &(first, last)) in ranges.iter().enumerate() {
         // The next range may be as large as a step.
         if rows > STEP_ROWS / 2 {
-            step.expired.remaining.extend(&ranges[place..]);
+            step.expired.remaining.extend(&ranges[index..]);
             break;
         }
         for found in reader.read(first - 1, last + 1, u32::MAX)?.found {
@@ -273,129 +268,4 @@ impl RemovalStep {
 
 fn remove_attempts(tx: &dyn Sql, delivery: DeliveryId) -> Result<u64> {
     retention_delete::delete(tx, "attempts", "delivery", &[delivery])
-}
-
-/// Events read from a range of ids.
-struct EventPage {
-    found: Vec<EventWithDeliveries>,
-    examined: u32,
-    reached: Option<i64>,
-}
-
-struct RetentionReader<'a> {
-    connection: &'a dyn Sql,
-    keeps: &'a dyn RetentionPolicy,
-    /// Retention of dead letters by the contracts they died under, by contract hash.
-    dead_letters: HashMap<[u8; 16], Option<RetentionPeriod>>,
-}
-
-impl RetentionReader<'_> {
-    /// Reads events between the two ids with all their deliveries. Leaves out those of deleted apps.
-    fn read(&mut self, after_id: i64, to_id: i64, most: u32) -> Result<EventPage> {
-        let mut read = EventPage { found: Vec::new(), examined: 0, reached: None };
-        let sql =
-            "SELECT id, app, accepted_at, deliver_at, external_id IS NOT NULL, dedup, length(data) FROM events
-             WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
-        self.connection.each(sql, params![after_id, to_id, most], |row| {
-            read.examined += 1;
-            read.reached = Some(row.get(0)?);
-            read.found.extend(self.event(row)?);
-            Ok(())
-        })?;
-        if let (Some(first), Some(last)) = (read.found.first(), read.found.last()) {
-            let (first, last) = (first.id.as_i64(), last.id.as_i64());
-            self.add_deliveries(&mut read.found, first, last)?;
-        }
-        Ok(read)
-    }
-
-    fn event(&self, row: &Row<'_>) -> Result<Option<EventWithDeliveries>> {
-        let Some(keep) = self.keeps.for_app(row.get(1)?) else { return Ok(None) };
-        let (has_given_id, dedup): (bool, Option<Vec<u8>>) = (row.get(4)?, row.get(5)?);
-        let keys = dedup.as_ref().map_or(0, |keys| keys.len() / 16);
-        let data_bytes = row.get::<u32>(6)? as usize;
-        let facts = EventFacts {
-            accepted_at: row.get(2)?,
-            deliver_at: row.get(3)?,
-            has_data: data_bytes > 0,
-            has_idempotency_key: keys > usize::from(has_given_id),
-            keep,
-        };
-        Ok(Some(EventWithDeliveries { id: row.get(0)?, facts, data_bytes, dedup, deliveries: Vec::new() }))
-    }
-
-    /// The first deliveries of an event are a range of ids; later ones have an index of their own.
-    fn add_deliveries(&mut self, found: &mut [EventWithDeliveries], first: i64, last: i64) -> Result<()> {
-        const COLUMNS: &str =
-            "id, event, endpoint, state, reason, history_len, finished_at, restarted_at, return_to";
-        let at_first = format!(
-            "SELECT {COLUMNS} FROM deliveries
-             WHERE id > ?1 AND id <= CAST(?2 AS bigint) + {FIRST_DELIVERIES} AND id <= event + {FIRST_DELIVERIES}
-                 AND event >= ?1 AND event <= ?2 ORDER BY id"
-        );
-        let later = format!(
-            "SELECT {COLUMNS} FROM deliveries INDEXED BY deliveries_later
-             WHERE id > event + {FIRST_DELIVERIES} AND event >= ?1 AND event <= ?2"
-        );
-        let connection = self.connection;
-        for sql in [at_first, later] {
-            connection.each(&sql, params![first, last], |row| {
-                let event: EventId = row.get(1)?;
-                if let Ok(place) = found.binary_search_by_key(&event, |found| found.id) {
-                    let delivery = self.delivery(row, &found[place])?;
-                    found[place].deliveries.push(delivery);
-                }
-                Ok(())
-            })?;
-        }
-        Ok(())
-    }
-
-    fn delivery(&mut self, row: &Row<'_>, event: &EventWithDeliveries) -> Result<DeliveryToCheck> {
-        let (id, endpoint): (DeliveryId, EndpointId) = (row.get(0)?, row.get(2)?);
-        let (state, is_closed) = (row.get(3)?, row.get::<Option<EndReason>>(4)? == Some(EndReason::Closed));
-        let is_later = id.as_i64() > event.id.as_i64() + FIRST_DELIVERIES;
-        let mut keep = self.keeps.for_endpoint(endpoint).unwrap_or(event.facts.keep);
-        if state == DeliveryState::Dead && !is_closed {
-            keep.dead_letters = self.dead_letter_retention(id)?.unwrap_or(keep.dead_letters);
-        }
-        let restarted_at: Option<Timestamp> = row.get(7)?;
-        let back = row.get::<Option<&str>>(8)?.map(row::read_saved_state).transpose()?;
-        let is_letter =
-            |back: &SavedState| back.state == DeliveryState::Dead && back.reason != Some(EndReason::Closed);
-        let facts = DeliveryFacts {
-            state,
-            is_closed,
-            returns_to_dead: back.as_ref().is_some_and(is_letter),
-            restarted_at: restarted_at.or(is_later.then(|| made_at(id.as_i64()))),
-            finished_at: row.get(6)?,
-            has_history: row.get::<u32>(5)? > 0,
-            keep,
-        };
-        Ok(DeliveryToCheck { id, facts })
-    }
-
-    /// Returns how long a dead letter is kept, as decided by the contract of its last attempt, if there was one.
-    fn dead_letter_retention(&mut self, delivery: DeliveryId) -> Result<Option<RetentionPeriod>> {
-        let hash = self.connection.one(
-            "SELECT contract FROM attempts WHERE delivery = ?1 AND contract IS NOT NULL
-             ORDER BY position DESC LIMIT 1",
-            params![delivery],
-            |row| row.get::<[u8; 16]>(0),
-        )?;
-        let Some(hash) = hash else { return Ok(None) };
-        if let Some(known) = self.dead_letters.get(&hash) {
-            return Ok(*known);
-        }
-        let document =
-            self.connection.one("SELECT document FROM contracts WHERE hash = ?1", params![hash], |row| {
-                row.get::<String>(0)
-            })?;
-        let contract = document.map(|document| Contract::from_json(&document)).transpose();
-        let contract =
-            contract.map_err(|error| Error::Wrong(format!("contract {}: {error}", ContractHash(hash))))?;
-        let keep = contract.map(|contract| contract.retention.dead_letters);
-        self.dead_letters.insert(hash, keep);
-        Ok(keep)
-    }
 }

@@ -6,13 +6,13 @@ use crate::{
         id::{KeyId, first_id_at},
         time::Timestamp,
     },
-    store::cluster::PurgedRecords,
+    store::retention::PurgedRecords,
 };
 
 /// Rows of each kind that one step removes.
 const PURGE_RECORDS_STEP: i64 = 500;
 
-pub(super) fn purge_records(tx: &dyn Sql, before: Timestamp) -> Result<PurgedRecords> {
+pub(in crate::store) fn purge_records(tx: &dyn Sql, before: Timestamp) -> Result<PurgedRecords> {
     maintenance::remember_newest_id(tx)?;
     let mut most = 0;
     for sql in [

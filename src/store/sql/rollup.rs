@@ -15,7 +15,7 @@ use crate::{
         statistics::{Counters, ResultCode, StatBatch, StatRow},
         time::Timestamp,
     },
-    store::cluster::RollupResult,
+    store::statistics::RollupResult,
 };
 use added::RowsToAdd;
 use std::{
@@ -35,7 +35,7 @@ const LINES_PER_STEP: usize = 250;
 /// Lines in one row of the log: a commit that concerns thousands of endpoints is rolled up in parts.
 const LINES_PER_ROW: usize = 125;
 
-/// A line of the log: app, endpoint, event type, start in minutes, counts (events, ok, failed, delivered, dead, unblamed,
+/// A line of the log: app, endpoint, event type, start in minutes, counts (events, ok, failed, delivered, dead, dead excused,
 /// expired, total_us), the last success in milliseconds after the start, latency, endings.
 pub(in crate::store) type LogLine =
     (i64, Option<i64>, String, i64, [u64; 8], Option<i64>, Vec<(u8, u64)>, Vec<(ResultCode, u64)>);
@@ -66,25 +66,25 @@ fn put_aside(tx: &dyn Sql, minutes: &MinuteCounters) -> Result<()> {
 }
 
 fn logged(line: &StatRow<'_>) -> LogLine {
-    let StatRow { app, endpoint, minute, event_type, counters: sums } = line;
+    let StatRow { app, endpoint, minute, event_type, counters } = line;
     (
         app.as_i64(),
         endpoint.map(EndpointId::as_i64),
         (*event_type).to_owned(),
         minute.as_millis() / 60_000,
         [
-            sums.events,
-            sums.succeeded,
-            sums.failed,
-            sums.delivered,
-            sums.dead,
-            sums.dead_local,
-            sums.expired,
-            sums.total_us,
+            counters.events,
+            counters.succeeded,
+            counters.failed,
+            counters.delivered,
+            counters.dead,
+            counters.dead_local,
+            counters.expired,
+            counters.total_us,
         ],
-        sums.last_ok_at.map(|at| at.as_millis() - minute.as_millis()),
-        sums.latency.iter().map(|(bucket, count)| (*bucket, *count)).collect(),
-        sums.result_counts.iter().map(|(ending, count)| (*ending, *count)).collect(),
+        counters.last_ok_at.map(|at| at.as_millis() - minute.as_millis()),
+        counters.latency.iter().map(|(bucket, count)| (*bucket, *count)).collect(),
+        counters.result_counts.iter().map(|(ending, count)| (*ending, *count)).collect(),
     )
 }
 
@@ -94,43 +94,43 @@ struct MinuteCounters(BTreeMap<(AppId, Option<EndpointId>, String, Timestamp), C
 
 impl MinuteCounters {
     fn add(&mut self, line: LogLine) {
-        let (app, endpoint, event_type, minute, counts, last_ok, latency, endings) = line;
+        let (app, endpoint, event_type, minute, counts, last_ok, latency, ends) = line;
         let minute = Timestamp::from_millis(minute * 60_000);
-        let [events, ok, failed, delivered, dead, unblamed, expired, total_us] = counts;
-        let sums = Counters {
+        let [events, ok, failed, delivered, dead, dead_local, expired, total_us] = counts;
+        let counters = Counters {
             events,
             succeeded: ok,
             failed,
             delivered,
             dead,
-            dead_local: unblamed,
+            dead_local,
             expired,
             total_us,
             latency: latency.into_iter().collect(),
-            result_counts: endings.into_iter().collect(),
+            result_counts: ends.into_iter().collect(),
             last_ok_at: last_ok.map(|after| Timestamp::from_millis(minute.as_millis() + after)),
         };
         let key = (AppId::from_i64(app), endpoint.map(EndpointId::from_i64), event_type, minute);
         match self.0.entry(key) {
-            Entry::Vacant(place) => drop(place.insert(sums)),
-            Entry::Occupied(mut known) => known.get_mut().add(&sums),
+            Entry::Vacant(vacant) => drop(vacant.insert(counters)),
+            Entry::Occupied(mut known) => known.get_mut().add(&counters),
         }
     }
 
     fn lines(&self) -> impl Iterator<Item = StatRow<'_>> {
-        self.0.iter().map(|((app, endpoint, event_type, minute), sums)| StatRow {
+        self.0.iter().map(|((app, endpoint, event_type, minute), counters)| StatRow {
             app: *app,
             endpoint: *endpoint,
             minute: *minute,
             event_type,
-            counters: sums,
+            counters,
         })
     }
 }
 
 /// A part of the log, added up.
 #[derive(Default)]
-pub(super) struct LogPart {
+pub(in crate::store) struct LogPart {
     minutes: MinuteCounters,
     /// Ids of its log rows, by the first and the last of each run: an id that was missing may belong to a writer that has not
     /// committed yet.
@@ -169,7 +169,7 @@ impl LogPart {
 }
 
 /// Returns the part to roll up next: the one put aside, else the next of the log.
-pub(super) fn next_part(connection: &dyn Sql) -> Result<LogPart> {
+pub(in crate::store) fn next_part(connection: &dyn Sql) -> Result<LogPart> {
     let aside = read_log(connection, (i64::MIN, -1), LINES_PER_STEP)?;
     if aside.count > 0 {
         return Ok(aside);
@@ -203,7 +203,12 @@ fn read_log(connection: &dyn Sql, (first, last): (i64, i64), lines_max: usize) -
 ///
 /// A part is added up over many commits before, so that each row is written once; if it is large, it goes back into the log
 /// and the next steps write it.
-pub(super) fn roll_up(tx: &dyn Sql, part: &LogPart, clock: Duration, now: Timestamp) -> Result<RollupResult> {
+pub(in crate::store) fn roll_up(
+    tx: &dyn Sql,
+    part: &LogPart,
+    clock: Duration,
+    now: Timestamp,
+) -> Result<RollupResult> {
     let mut rolled_up = RollupResult { has_more: part.has_more, ..RollupResult::default() };
     if !take_from_log(tx, part)? {
         // Another node has rolled it up first: the next run sees the rest.
@@ -212,8 +217,8 @@ pub(super) fn roll_up(tx: &dyn Sql, part: &LogPart, clock: Duration, now: Timest
         put_aside(tx, &part.minutes)?;
         rolled_up.has_more = true;
     } else {
-        let (rows, suspects) = RowsToAdd::of(&part.minutes).write(tx)?;
-        (rolled_up.rows, rolled_up.candidates) = (rows, suspects.into_iter().collect());
+        let (rows, candidates) = RowsToAdd::of(&part.minutes).write(tx)?;
+        (rolled_up.rows, rolled_up.candidates) = (rows, candidates.into_iter().collect());
     }
     trim(tx, now)?;
     adjusted_clock::write_if_needed(tx, clock, now, part.count > 0)?;

@@ -41,7 +41,7 @@ macro_rules! integer_column {
 }
 
 fn pick<T: Copy>(all: &[T], number: i64) -> Option<T> {
-    usize::try_from(number).ok().and_then(|place| all.get(place).copied())
+    usize::try_from(number).ok().and_then(|index| all.get(index).copied())
 }
 
 const CHANNELS: [NoticeChannel; 3] = [NoticeChannel::Email, NoticeChannel::List, NoticeChannel::None];
@@ -58,7 +58,7 @@ integer_column! {
     ReplayId: |id| id.as_i64(), |n| Some(ReplayId::from_i64(n));
     KeyId: |id| id.as_i64(), |n| Some(KeyId::from_i64(n));
     AuditId: |id| id.as_i64(), |n| Some(AuditId::from_i64(n));
-    OrderingKey: |okey| okey.as_i64(), |n| Some(OrderingKey::from_i64(n));
+    OrderingKey: |ordering_key| ordering_key.as_i64(), |n| Some(OrderingKey::from_i64(n));
     NoticeId: |id| id.as_i64(), |n| Some(NoticeId::from_i64(n));
     NoticeKind: |kind| *kind as i64, |n| pick(NoticeKind::ALL, n);
     NoticeChannel: |channel| CHANNELS.iter().position(|c| c == channel).unwrap_or(0) as i64, |n| pick(&CHANNELS, n);
@@ -198,6 +198,12 @@ mod tests {
         super::attempts::{class_from, class_number},
         *,
     };
+    use crate::domain::{
+        api_key::Scope,
+        audit::AuditAction,
+        outcome::{Outcome, OutcomeClass},
+        statistics::ResultCode,
+    };
 
     #[test]
     fn a_saved_state_reads_back() {
@@ -259,5 +265,31 @@ mod tests {
             let class = class_from(number).unwrap();
             assert_eq!((class.name(), class_number(class)), (name, number));
         }
+        let code = |class, status| {
+            let code = ResultCode::of(&Outcome { status, ..Outcome::failed(class, "") });
+            serde_json::to_value(code).unwrap()
+        };
+        assert_eq!(code(OutcomeClass::Ok, Some(204)), 204);
+        assert_eq!(code(OutcomeClass::Http, Some(503)), -503);
+        for (number, class) in (0_i64..).zip(OutcomeClass::ALL).skip(2) {
+            assert_eq!(code(class, None), -number, "{}", class.name());
+        }
+    }
+
+    #[test]
+    fn stored_words_are_the_same_in_every_version() {
+        let app = AppId::from_i64(1);
+        let scopes = [Scope::Publish(app), Scope::Read(app), Scope::Portal(app), Scope::PortalRead(app)];
+        let scopes = [Scope::Admin, Scope::App(app)].into_iter().chain(scopes);
+        for (scope, name) in scopes.zip(["admin", "app", "publish", "read", "portal", "portal_read"]) {
+            assert_eq!((scope.name(), Scope::named(name, scope.app())), (name, Some(scope)));
+        }
+        let names: Vec<&str> = AuditAction::ALL.iter().map(|action| action.name()).collect();
+        let stored = "app.created app.changed app.deleted endpoint.created endpoint.changed endpoint.enabled endpoint.disabled
+            endpoint.deleted secret.rotated key.created key.revoked portal_link.created portal_link.revoked event_type.created
+            event_type.changed event_type.deleted event_type.archived event_type.unarchived event.erased delivery.retried
+            delivery.replayed delivery.cancelled delivery.closed delivery.deleted replay.begun replay.paused replay.resumed
+            replay.cancelled";
+        assert_eq!(names, stored.split_whitespace().collect::<Vec<_>>());
     }
 }

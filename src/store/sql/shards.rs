@@ -13,7 +13,7 @@ pub(super) fn prepare(tx: &dyn Sql) -> Result<()> {
 }
 
 /// Claims up to `most` free shards, and those of a node that no longer exists.
-pub(super) fn claim(tx: &dyn Sql, most: usize) -> Result<Vec<u8>> {
+pub(in crate::store) fn claim(tx: &dyn Sql, most: usize) -> Result<Vec<u8>> {
     let sql = "UPDATE shards SET epoch = ?1 WHERE shard IN
              (SELECT shard FROM shards WHERE epoch = 0 OR epoch NOT IN (SELECT epoch FROM nodes) ORDER BY shard LIMIT ?2)
          RETURNING shard";
@@ -22,7 +22,7 @@ pub(super) fn claim(tx: &dyn Sql, most: usize) -> Result<Vec<u8>> {
     Ok(claimed)
 }
 
-pub(super) fn release(tx: &dyn Sql, shards: &[u8]) -> Result<()> {
+pub(in crate::store) fn release(tx: &dyn Sql, shards: &[u8]) -> Result<()> {
     for shard in shards {
         let sql = "UPDATE shards SET epoch = 0 WHERE shard = ?1 AND epoch = ?2";
         tx.execute(sql, params![shard, tx.epoch()])?;

@@ -1,5 +1,5 @@
-//! Statistics tables: counters by endpoint and by event type, for minutes, hours and days. `rollup` fills them, `traffic`
-//! queries them.
+//! Statistics tables: counters by endpoint and by event type, for minutes, hours and days. `rollup` fills them,
+//! `statistics_query` reads them.
 
 use super::{
     BulkStatement, Result, Row, Sql, ToValue,
@@ -20,7 +20,7 @@ const TRIM_STEP: i64 = 500;
 pub(super) const EVERY_APP: AppId = AppId::from_i64(0);
 pub(super) const EVERY_ENDPOINT: EndpointId = EndpointId::from_i64(0);
 
-macro_rules! sums {
+macro_rules! counters {
     () => {
         "events, ok, failed, delivered, dead, dead_excused, expired, total_us, latency, outcomes, last_ok_at"
     };
@@ -47,9 +47,9 @@ pub(super) type RowCounters<T> = ((AppId, T, Resolution, Timestamp), Counters);
 pub(super) fn add<T: ToValue>(
     tx: &dyn Sql,
     StatisticsTable { name, of, key, row }: &StatisticsTable,
-    sums: impl IntoIterator<Item = RowCounters<T>>,
+    counters: impl IntoIterator<Item = RowCounters<T>>,
 ) -> Result<()> {
-    let mut sums: Vec<RowCounters<T>> = sums.into_iter().collect();
+    let mut counters: Vec<RowCounters<T>> = counters.into_iter().collect();
     let before = format!(
         "SELECT {COUNTERS}, given.position FROM {{given}} CROSS JOIN {name} s
          WHERE s.app = given.app AND s.{of} = given.whose AND s.width = given.width AND s.start = given.start"
@@ -58,8 +58,8 @@ pub(super) fn add<T: ToValue>(
     tx.query_each_row(
         &BulkStatement { sql: &before, columns: "position, app, whose, width, start", shape: key },
         &mut |give| {
-            (0_i64..).zip(&sums).try_for_each(|(place, ((app, whose, width, start), _))| {
-                give(params![place, app, whose, width.seconds(), start])
+            (0_i64..).zip(&counters).try_for_each(|(index, ((app, whose, width, start), _))| {
+                give(params![index, app, whose, width.seconds(), start])
             })
         },
         &mut |row| {
@@ -67,8 +67,8 @@ pub(super) fn add<T: ToValue>(
             Ok(())
         },
     )?;
-    for (place, before) in found {
-        sums[place].1.add(&before);
+    for (index, before) in found {
+        counters[index].1.add(&before);
     }
     // An existing row is updated in place, so that its index by age is not touched.
     let write = format!(
@@ -76,25 +76,29 @@ pub(super) fn add<T: ToValue>(
          ON CONFLICT (app, {of}, width, start) DO UPDATE SET ({COUNTERS}) = ({EXCLUDED})"
     );
     tx.query_each_row(
-        &BulkStatement { sql: &write, columns: concat!("app, whose, width, start, ", sums!()), shape: row },
+        &BulkStatement {
+            sql: &write,
+            columns: concat!("app, whose, width, start, ", counters!()),
+            shape: row,
+        },
         &mut |give| {
-            sums.iter().try_for_each(|((app, whose, width, start), sums)| {
+            counters.iter().try_for_each(|((app, whose, width, start), counters)| {
                 give(params![
                     app,
                     whose,
                     width.seconds(),
                     start,
-                    sums.events as i64,
-                    sums.succeeded as i64,
-                    sums.failed as i64,
-                    sums.delivered as i64,
-                    sums.dead as i64,
-                    sums.dead_local as i64,
-                    sums.expired as i64,
-                    sums.total_us as i64,
-                    to_json(&sums.latency)?,
-                    to_json(&sums.result_counts)?,
-                    sums.last_ok_at,
+                    counters.events as i64,
+                    counters.succeeded as i64,
+                    counters.failed as i64,
+                    counters.delivered as i64,
+                    counters.dead as i64,
+                    counters.dead_local as i64,
+                    counters.expired as i64,
+                    counters.total_us as i64,
+                    to_json(&counters.latency)?,
+                    to_json(&counters.result_counts)?,
+                    counters.last_ok_at,
                 ])
             })
         },
@@ -103,7 +107,7 @@ pub(super) fn add<T: ToValue>(
 }
 
 /// Columns that `read` reads, in its order.
-pub(super) const COUNTERS: &str = sums!();
+pub(super) const COUNTERS: &str = counters!();
 /// These columns of the row that an upsert brings.
 const EXCLUDED: &str =
     "excluded.events, excluded.ok, excluded.failed, excluded.delivered, excluded.dead, excluded.dead_excused,
@@ -170,12 +174,12 @@ pub(super) fn since(
     let sql = format!(
         "SELECT {COUNTERS} FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4"
     );
-    let mut sums = Counters::default();
+    let mut counters = Counters::default();
     connection.each(&sql, params![app, endpoint, width.seconds(), start], |row| {
-        sums.add(&read(row)?);
+        counters.add(&read(row)?);
         Ok(())
     })?;
-    Ok(sums)
+    Ok(counters)
 }
 
 /// Returns the counters since an instant, without anything earlier: of the hours that lie wholly after it, and of the minutes
@@ -186,17 +190,17 @@ pub(super) fn strictly_since(
     from: Timestamp,
 ) -> Result<Counters> {
     let first_hour = Resolution::Hour.first_after(from);
-    let mut sums = since(connection, (app, endpoint), Resolution::Hour, first_hour)?;
+    let mut counters = since(connection, (app, endpoint), Resolution::Hour, first_hour)?;
     let sql = format!(
         "SELECT {COUNTERS} FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4 AND start < ?5"
     );
     let minute = Resolution::Minute;
     let key = params![app, endpoint, minute.seconds(), minute.first_after(from), first_hour];
     connection.each(&sql, key, |row| {
-        sums.add(&read(row)?);
+        counters.add(&read(row)?);
         Ok(())
     })?;
-    Ok(sums)
+    Ok(counters)
 }
 
 /// Returns the counters of a window that ends now.

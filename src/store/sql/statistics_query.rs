@@ -23,17 +23,17 @@ use std::{
     collections::{BTreeMap, HashSet},
 };
 
-/// Rows between two starts: of an app or of one endpoint,
+/// Rows of an app or of one endpoint between two starts.
 const OF_ENDPOINT: &str =
     "FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4 AND start < ?5";
-/// of one event type, each found by its key, which begins with the time,
+/// Starts of the rows of one event type: each row is found by its key, which begins with the time.
 const STARTS: &str = "WITH RECURSIVE starts(at) AS (SELECT CAST(?3 AS bigint) UNION ALL SELECT at + ?6 FROM starts WHERE at + ?6 < ?4)";
 const OF_TYPE: &str = "FROM starts CROSS JOIN statistics_by_type
      WHERE app = ?1 AND width = ?2 AND start = at AND type = ?5";
-/// and of all event types of an app.
+/// Rows of all event types of an app between two starts.
 const OF_TYPES: &str = "FROM statistics_by_type WHERE app = ?1 AND width = ?2 AND start >= ?3 AND start < ?4";
 
-pub(super) fn statistics(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Statistics> {
+pub(in crate::store) fn statistics(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Statistics> {
     let app = search.app.unwrap_or(EVERY_APP);
     let pieces = search.span.pieces();
     let everything = || of_endpoint(connection, (app, EVERY_ENDPOINT), &search.span);
@@ -44,22 +44,22 @@ pub(super) fn statistics(connection: &dyn Sql, search: &StatisticsSearch) -> Res
         }
         StatisticsSubject::Endpoint(endpoint) => {
             let series = of_endpoint(connection, (app, *endpoint), &search.span)?;
-            let sums = added(series.iter().map(|(_, sums)| sums));
-            (series, vec![(*endpoint, sums)], Vec::new())
+            let counters = added(series.iter().map(|(_, counters)| counters));
+            (series, vec![(*endpoint, counters)], Vec::new())
         }
         StatisticsSubject::EventType(name) => {
             let series = of_type(connection, app, name, &search.span)?;
-            let sums = added(series.iter().map(|(_, sums)| sums));
-            (series, Vec::new(), vec![(name.clone(), sums)])
+            let counters = added(series.iter().map(|(_, counters)| counters));
+            (series, Vec::new(), vec![(name.clone(), counters)])
         }
     };
     Ok(Statistics { series, endpoints, event_types, backlog: backlog(connection, search)? })
 }
 
 fn added<'a>(all: impl Iterator<Item = &'a Counters>) -> Counters {
-    let mut sums = Counters::default();
-    all.for_each(|each| sums.add(each));
-    sums
+    let mut counters = Counters::default();
+    all.for_each(|each| counters.add(each));
+    counters
 }
 
 fn of_endpoint(
@@ -117,33 +117,33 @@ fn by_endpoint(
         }
     }
     ranked.sort_unstable();
-    let told = ranked.into_iter().take(STATISTICS_ROWS_MAX).map(|(_, app, endpoint)| {
-        let mut sums = Counters::default();
+    let counted = ranked.into_iter().take(STATISTICS_ROWS_MAX).map(|(_, app, endpoint)| {
+        let mut counters = Counters::default();
         for piece in pieces {
             let rows = of_endpoint(connection, (app, endpoint), piece)?;
-            sums.add(&added(rows.iter().map(|(_, sums)| sums)));
+            counters.add(&added(rows.iter().map(|(_, counters)| counters)));
         }
-        Ok((endpoint, sums))
+        Ok((endpoint, counters))
     });
-    told.collect()
+    counted.collect()
 }
 
 /// Returns the busiest event types, by events and attempts; only the returned ones are read whole.
 fn by_type(connection: &dyn Sql, app: AppId, pieces: &[TimeRange]) -> Result<Vec<(String, Counters)>> {
-    let mut told: Vec<_> =
+    let mut counted: Vec<_> =
         busiest_types(connection, app, pieces)?.into_iter().map(|name| (name, Counters::default())).collect();
     let places: BTreeMap<String, usize> =
-        told.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
+        counted.iter().enumerate().map(|(index, (name, _))| (name.clone(), index)).collect();
     let sql = format!("SELECT {COUNTERS}, type {OF_TYPES}");
     for piece in pieces {
         connection.each(&sql, params![app, piece.resolution.seconds(), piece.from, piece.to], |row| {
-            if let Some(place) = places.get(row.get::<&str>(COUNTERS_COLUMNS)?) {
-                told[*place].1.add(&read(row)?);
+            if let Some(index) = places.get(row.get::<&str>(COUNTERS_COLUMNS)?) {
+                counted[*index].1.add(&read(row)?);
             }
             Ok(())
         })?;
     }
-    Ok(told)
+    Ok(counted)
 }
 
 fn busiest_types(connection: &dyn Sql, app: AppId, pieces: &[TimeRange]) -> Result<Vec<String>> {
@@ -174,18 +174,19 @@ fn backlog(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Backlog> {
         Ok(so_far + more.unsigned_abs())
     };
     let known: HashSet<EndpointId> = search.endpoints.iter().map(|(_, endpoint)| *endpoint).collect();
-    let is_asked = |endpoint: EndpointId| match &search.subject {
+    let is_included = |endpoint: EndpointId| match &search.subject {
         StatisticsSubject::Endpoint(only) => *only == endpoint,
         StatisticsSubject::Everything | StatisticsSubject::EventType(_) => {
             search.app.is_none() || known.contains(&endpoint)
         }
     };
     let mut backlog = Backlog::default();
-    for (lane, due) in find_queues(connection)?.into_iter().filter(|(lane, _)| is_asked(*lane)) {
-        backlog.waiting = count(COUNT_WAITING, lane, backlog.waiting)?;
+    for (queue, due) in find_queues(connection)?.into_iter().filter(|(queue, _)| is_included(*queue)) {
+        backlog.waiting = count(COUNT_WAITING, queue, backlog.waiting)?;
         backlog.oldest_due = backlog.oldest_due.into_iter().chain([due]).min();
     }
-    for (_, endpoint) in search.endpoints.iter().take(ENDPOINTS_EXAMINED_MAX).filter(|(_, id)| is_asked(*id))
+    for (_, endpoint) in
+        search.endpoints.iter().take(ENDPOINTS_EXAMINED_MAX).filter(|(_, id)| is_included(*id))
     {
         backlog.held = count(COUNT_HELD, *endpoint, backlog.held)?;
     }

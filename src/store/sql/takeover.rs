@@ -35,11 +35,11 @@ pub(in crate::store) trait TakeoverSteps: Send + Sync {
     fn step<T: Send + 'static>(
         &self,
         run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T>;
+    ) -> Reply<T>;
 
     /// Fences a dead node: nothing more is written under this epoch. Waits for a batch that is being committed, and may end
     /// one that is not.
-    fn fence(&self, epoch: i64) -> Reply<'static, ()> {
+    fn fence(&self, epoch: i64) -> Reply<()> {
         self.step(move |tx, clock| fence(tx, epoch, clock))
     }
 }
@@ -89,8 +89,8 @@ async fn finish(
     while let Some(from) = after {
         let swept = steps.step(move |tx, _| sweep(tx, epoch, from, now)).await?;
         taken.count += swept.count;
-        for (lane, due) in swept.woken {
-            let first = taken.newly_due.entry(lane).or_insert(due);
+        for (queue, due) in swept.woken {
+            let first = taken.newly_due.entry(queue).or_insert(due);
             *first = due.min(*first);
         }
         after = swept.next;
@@ -139,18 +139,20 @@ fn sweep(tx: &dyn Sql, epoch: i64, after: DeliveryId, now: Timestamp) -> Result<
     let sql = format!(
         "SELECT {DELIVERY} FROM deliveries d WHERE d.queue = ?1 AND d.id > ?2 ORDER BY d.id LIMIT ?3"
     );
-    let carried: Vec<Delivery> = tx.all(&sql, params![-epoch, after, SWEEP_STEP_ROWS], row::delivery)?;
-    let is_last = (carried.len() as i64) < SWEEP_STEP_ROWS;
-    let next = carried.last().map(|last| last.id).filter(|_| !is_last);
+    let leased: Vec<Delivery> = tx.all(&sql, params![-epoch, after, SWEEP_STEP_ROWS], row::delivery)?;
+    let is_last = (leased.len() as i64) < SWEEP_STEP_ROWS;
+    let next = leased.last().map(|last| last.id).filter(|_| !is_last);
     let mut swept = SweepResult { count: 0, next, woken: NewlyDue::new() };
-    let mut switches: HashMap<EndpointId, Availability> = HashMap::new();
-    for mut delivery in carried {
-        let switch = match switches.get(&delivery.endpoint) {
+    let mut availabilities: HashMap<EndpointId, Availability> = HashMap::new();
+    for mut delivery in leased {
+        let availability = match availabilities.get(&delivery.endpoint) {
             Some(known) => *known,
-            None => *switches.entry(delivery.endpoint).or_insert(availability_of(tx, delivery.endpoint)?),
+            None => {
+                *availabilities.entry(delivery.endpoint).or_insert(availability_of(tx, delivery.endpoint)?)
+            }
         };
         let note = delivery.is_early_probe().then_some(EARLY_PROBE_NOTE);
-        if delivery.take_over(switch, now).is_ok()
+        if delivery.take_over(availability, now).is_ok()
             && update_leased(tx, epoch, &mut delivery, now, &mut swept.woken)?
         {
             attempts::insert_unknown_outcome(tx, delivery.id, delivery.history_len, note, now)?;

@@ -3,7 +3,7 @@
 use super::error::{Error, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Value<'a> {
+pub enum Value<'a> {
     Null,
     Integer(i64),
     Text(&'a str),
@@ -11,7 +11,7 @@ pub(in crate::store) enum Value<'a> {
 }
 
 /// A parameter of a statement.
-pub(in crate::store) trait ToValue {
+pub trait ToValue {
     fn value(&self) -> Value<'_>;
 }
 
@@ -49,7 +49,7 @@ pub(in crate::store) trait Columns {
     fn value(&self, column: usize) -> Result<Value<'_>>;
 }
 
-pub(in crate::store) struct Row<'a>(&'a dyn Columns);
+pub struct Row<'a>(&'a dyn Columns);
 
 impl<'a> Row<'a> {
     pub(in crate::store) fn new(columns: &'a dyn Columns) -> Self {

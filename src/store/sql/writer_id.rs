@@ -65,11 +65,11 @@ mod tests {
                 "no id is owned before the newest stored one is known"
             );
         }
-        let seated = moved.after_id(number(1, 5));
-        assert_eq!((seated.epoch, seated.slot()), (8, 5));
-        assert!(seated.check_id(number(3, 9)).is_err() && seated.check_id(number(5, 9)).is_ok());
+        let writer_id = moved.after_id(number(1, 5));
+        assert_eq!((writer_id.epoch, writer_id.slot()), (8, 5));
+        assert!(writer_id.check_id(number(3, 9)).is_err() && writer_id.check_id(number(5, 9)).is_ok());
         // Back in the first slot, in which another node assigned ids meanwhile.
-        let back = seated.rejoined(9, 3).after_id(number(3, 20));
+        let back = writer_id.rejoined(9, 3).after_id(number(3, 20));
         assert!(back.check_id(number(3, 20)).is_err() && back.check_id(number(3, 21)).is_ok());
         assert!(back.check_id(number(5, 30)).is_err());
     }

@@ -65,15 +65,15 @@ pub(super) struct Checkpointer {
 }
 
 impl Checkpointer {
-    pub(super) fn start(path: &Path, bell: Arc<CheckpointSignal>) -> std::io::Result<Self> {
+    pub(super) fn start(path: &Path, signal: Arc<CheckpointSignal>) -> std::io::Result<Self> {
         let connection = open::open_checkpointer(path).map_err(std::io::Error::other)?;
         let run = {
-            let bell = bell.clone();
-            move || run(&connection, &bell)
+            let signal = signal.clone();
+            move || run(&connection, &signal)
         };
         let thread = std::thread::Builder::new().name("checkpoints".to_owned()).spawn(run)?;
-        let _ = bell.thread.set(thread.thread().clone());
-        Ok(Self { signal: bell, thread })
+        let _ = signal.thread.set(thread.thread().clone());
+        Ok(Self { signal, thread })
     }
 
     /// Stops the thread. Must end before the writer does: the last to close the file moves the rest of the log.
@@ -86,11 +86,11 @@ impl Checkpointer {
     }
 }
 
-fn run(connection: &Connection, bell: &CheckpointSignal) {
-    while !bell.is_closed.load(Ordering::Acquire) && !bell.flush_failed() {
+fn run(connection: &Connection, signal: &CheckpointSignal) {
+    while !signal.is_closed.load(Ordering::Acquire) && !signal.flush_failed() {
         if let Err(error) = step(connection) {
             let is_flush = super::writer::is_flush_error(&error);
-            bell.flush_failed.store(is_flush, Ordering::Release);
+            signal.flush_failed.store(is_flush, Ordering::Release);
             tracing::error!(%error, "the log could not be moved into the file; it stays as it is");
         }
         std::thread::park();
@@ -180,16 +180,16 @@ mod tests {
 
     #[test]
     fn the_checkpointer_is_woken_after_enough_commits_or_commands() {
-        let bell = CheckpointSignal::default();
-        bell.thread.set(std::thread::current()).unwrap();
-        let counts = || (bell.commits.load(Ordering::Relaxed), bell.commands.load(Ordering::Relaxed));
-        bell.committed(COMMANDS_PER_CHECK - 1);
+        let signal = CheckpointSignal::default();
+        signal.thread.set(std::thread::current()).unwrap();
+        let counts = || (signal.commits.load(Ordering::Relaxed), signal.commands.load(Ordering::Relaxed));
+        signal.committed(COMMANDS_PER_CHECK - 1);
         assert_eq!(counts(), (1, COMMANDS_PER_CHECK - 1));
-        bell.committed(1);
+        signal.committed(1);
         assert_eq!(counts(), (0, 0));
-        (1..COMMITS_PER_CHECK).for_each(|_| bell.committed(1));
+        (1..COMMITS_PER_CHECK).for_each(|_| signal.committed(1));
         assert_eq!(counts().0, COMMITS_PER_CHECK - 1);
-        bell.committed(1);
+        signal.committed(1);
         assert_eq!(counts(), (0, 0));
         // The thread was woken, so this returns at once.
         std::thread::park();

@@ -21,10 +21,11 @@ pub use shared_file::{LinkFault, SharedFile, StoreClock, StoreLink};
 pub use writer::SqliteCommitLoop;
 
 use super::{
-    CommitWatch, Reply, Store,
-    sql::{Backend, CommandQueue, ReaderPool, Result, Sql, WriterThread},
+    CommitObservers, Reply, Store,
+    backend::{Backend, ReadJob, Readers},
+    sql::{Command, CommandQueue, ReaderPool, Result, WriterThread},
 };
-use crate::domain::{ports::CommitListener, storage::StorageUsage};
+use crate::domain::storage::StorageUsage;
 use checkpointer::{CheckpointSignal, Checkpointer};
 use rusqlite::Connection;
 use std::{
@@ -34,8 +35,8 @@ use std::{
     time::Duration,
 };
 
-/// Implements the store traits on one file.
-pub struct SqliteStore {
+/// Backend on one file.
+struct SqliteBackend {
     queue: Arc<CommandQueue>,
     /// `None` in memory, where there is only the writer's connection.
     readers: Option<ReaderPool<Connection>>,
@@ -48,70 +49,81 @@ pub struct SqliteStore {
     _lock: Option<File>,
 }
 
-impl SqliteStore {
-    /// Opens or creates the file and starts its writer. Refuses a file that another process uses, that belongs to another
-    /// program, or that a newer version wrote, without touching it.
-    pub fn open(
-        path: &Path,
-        handover: Arc<dyn CommitListener>,
-        watch: Arc<dyn CommitWatch>,
-        limits: QueueLimits,
-        window: Duration,
-    ) -> Result<Self, SqliteOpenError> {
-        let opened = open::open(path)?;
-        let bell: Arc<CheckpointSignal> = Arc::default();
-        let io = |error| SqliteOpenError::Io { path: path.to_owned(), error };
-        let checkpointer = Checkpointer::start(path, bell.clone()).map_err(io)?;
-        let write =
-            move |queue| SqliteCommitLoop::new(opened.connection, queue, handover, watch, bell).run(window);
-        let (queue, thread) = WriterThread::start(limits, write).map_err(io)?;
-        Ok(Self {
-            queue,
-            readers: Some(readers::on_file(path)),
-            engine_readers: Some(readers::on_file(path)),
-            thread,
-            checkpointer: Mutex::new(Some(checkpointer)),
-            path: Some(path.to_owned()),
-            _lock: Some(opened.lock),
-        })
-    }
-
-    /// Opens a store for the simulation and quick tests: the caller drives the writer, `wake` is called when a command waits.
-    pub fn in_memory(
-        connection: Option<Connection>,
-        handover: Arc<dyn CommitListener>,
-        watch: Arc<dyn CommitWatch>,
-        limits: QueueLimits,
-        wake: Box<dyn Fn() + Send + Sync>,
-    ) -> rusqlite::Result<(Self, SqliteCommitLoop)> {
-        let connection = connection.map_or_else(open::open_in_memory, Ok)?;
-        let queue = Arc::new(CommandQueue::new(limits, wake));
-        let writer = SqliteCommitLoop::new(connection, queue.clone(), handover, watch, Arc::default());
-        let store = Self {
-            queue,
-            readers: None,
-            engine_readers: None,
-            thread: WriterThread::none(),
-            checkpointer: Mutex::new(None),
-            path: None,
-            _lock: None,
-        };
-        Ok((store, writer))
-    }
-
-    fn read_by<T: Send + 'static>(
-        &self,
-        readers: Option<&ReaderPool<Connection>>,
-        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
-        match readers {
-            Some(readers) => readers.read(run),
-            None => self.write(run),
-        }
-    }
+/// Opens or creates the file and starts its writer. Refuses a file that another process uses, that belongs to another program, or
+/// that a newer version wrote, without touching it.
+pub fn open(
+    path: &Path,
+    observers: CommitObservers,
+    limits: QueueLimits,
+    window: Duration,
+) -> Result<Store, SqliteOpenError> {
+    let opened = open::open(path)?;
+    let signal: Arc<CheckpointSignal> = Arc::default();
+    let io = |error| SqliteOpenError::Io { path: path.to_owned(), error };
+    let checkpointer = Checkpointer::start(path, signal.clone()).map_err(io)?;
+    let write = move |queue| {
+        SqliteCommitLoop::new(opened.connection, queue, observers, signal).run(window);
+    };
+    let (queue, thread) = WriterThread::start(limits, write).map_err(io)?;
+    let backend = SqliteBackend {
+        queue,
+        readers: Some(readers::on_file(path)),
+        engine_readers: Some(readers::on_file(path)),
+        thread,
+        checkpointer: Mutex::new(Some(checkpointer)),
+        path: Some(path.to_owned()),
+        _lock: Some(opened.lock),
+    };
+    Ok(Store::new(Arc::new(backend)))
 }
 
-impl Store for SqliteStore {
+/// Opens a store for the simulation and quick tests: the caller drives the writer, `wake` is called when a command waits.
+pub fn in_memory(
+    connection: Option<Connection>,
+    observers: CommitObservers,
+    limits: QueueLimits,
+    wake: Box<dyn Fn() + Send + Sync>,
+) -> rusqlite::Result<(Store, SqliteCommitLoop)> {
+    let connection = connection.map_or_else(open::open_in_memory, Ok)?;
+    let queue = Arc::new(CommandQueue::new(limits, wake));
+    let writer = SqliteCommitLoop::new(connection, queue.clone(), observers, Arc::default());
+    let backend = SqliteBackend {
+        queue,
+        readers: None,
+        engine_readers: None,
+        thread: WriterThread::none(),
+        checkpointer: Mutex::new(None),
+        path: None,
+        _lock: None,
+    };
+    Ok((Store::new(Arc::new(backend)), writer))
+}
+
+impl Backend for SqliteBackend {
+    fn submit(&self, command: Box<dyn Command>) {
+        self.queue.push(command);
+    }
+
+    fn submit_accept(&self, command: Box<dyn Command>, events: usize, bytes: usize) {
+        self.queue.push_accept(command, events, bytes);
+    }
+
+    fn run_read(&self, readers: Readers, job: ReadJob) -> Reply<()> {
+        let pool = match readers {
+            Readers::Api => &self.readers,
+            Readers::Engine => &self.engine_readers,
+        };
+        match pool {
+            Some(pool) => pool.read(job),
+            None => (self as &dyn Backend).write(job),
+        }
+    }
+
+    fn measure(&self) -> Reply<StorageUsage> {
+        let path = self.path.clone();
+        let backend: &dyn Backend = self;
+        backend.read_for_engine(move |connection| usage::usage(connection, path.as_deref()))
+    }
     fn close(&self) {
         self.queue.close();
         let checkpointer = self.checkpointer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -122,32 +134,7 @@ impl Store for SqliteStore {
     }
 }
 
-impl Backend for SqliteStore {
-    fn commands(&self) -> &CommandQueue {
-        &self.queue
-    }
-
-    fn read<T: Send + 'static>(
-        &self,
-        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
-        self.read_by(self.readers.as_ref(), run)
-    }
-
-    fn read_for_engine<T: Send + 'static>(
-        &self,
-        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
-        self.read_by(self.engine_readers.as_ref(), run)
-    }
-
-    fn measure(&self) -> Reply<'_, StorageUsage> {
-        let path = self.path.clone();
-        self.read_for_engine(move |connection| usage::usage(connection, path.as_deref()))
-    }
-}
-
-impl Drop for SqliteStore {
+impl Drop for SqliteBackend {
     fn drop(&mut self) {
         self.close();
     }

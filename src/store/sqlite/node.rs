@@ -3,14 +3,15 @@
 
 use super::shared_file::{SharedFile, SimTransaction};
 use crate::{
-    domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp},
+    domain::{storage::StorageUsage, time::Timestamp},
     store::{
-        CommitWatch, Reply, Store,
+        CommitObservers, Reply, Store,
+        backend::{Backend, MembershipBackend, ReadJob, Readers},
         cluster::{ClusterView, Heartbeat, Joined},
         sql::{
-            Backend, BatchWriter, Command, CommandQueue, CommitEffects, CommitResult, Error, GroupCommit,
-            MembershipBackend, QueueLimits, Result, Sql, TRIES_WHILE_CLOSING, WriterId, WriterThread,
-            apply_all, newest_id_and_inspections, newest_notice, nodes, params, store_error,
+            BatchWriter, Command, CommandQueue, CommitEffects, CommitResult, Error, GroupCommit, QueueLimits,
+            Result, Sql, TRIES_WHILE_CLOSING, WriterId, WriterThread, apply_all, newest_id_and_inspections,
+            newest_notice, nodes, params, store_error,
             takeover::{self, TakenOver, TakeoverSteps},
         },
     },
@@ -24,13 +25,13 @@ use std::{
     time::Duration,
 };
 
-/// Implements the store traits for one of the nodes.
+/// Backend of one of the nodes.
 #[derive(Clone)]
 pub struct SimNode {
     queue: Arc<CommandQueue>,
     file: Arc<SharedFile>,
     identity: Arc<NodeIdentity>,
-    handover: Arc<dyn CommitListener>,
+    observers: CommitObservers,
     /// Ends with the last clone of the node.
     thread: Arc<WriterShutdown>,
 }
@@ -46,8 +47,8 @@ struct NodeIdentity {
 
 impl NodeIdentity {
     fn first(epoch: i64, slot: u8) -> Arc<Self> {
-        let (seat, lost) = (Mutex::new(WriterId::first(epoch, slot)), AtomicI64::new(0));
-        Arc::new(Self { writer_id: seat, lost, is_in_doubt: AtomicBool::new(false) })
+        let (writer_id, lost) = (Mutex::new(WriterId::first(epoch, slot)), AtomicI64::new(0));
+        Arc::new(Self { writer_id, lost, is_in_doubt: AtomicBool::new(false) })
     }
 
     fn writer_id(&self) -> MutexGuard<'_, WriterId> {
@@ -96,48 +97,48 @@ impl SimNode {
     /// Joins the file beside the others; the caller drives the writer, `wake` is called when a command waits.
     pub fn enter(
         file: &Arc<SharedFile>,
-        handover: Arc<dyn CommitListener>,
-        watch: Arc<dyn CommitWatch>,
+        observers: CommitObservers,
         limits: QueueLimits,
         wake: Box<dyn Fn() + Send + Sync>,
-    ) -> std::io::Result<(Self, SimCommitLoop)> {
+    ) -> std::io::Result<(Store, SimCommitLoop)> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
         let queue = Arc::new(CommandQueue::new(limits, wake));
-        let place = NodeIdentity::first(epoch, slot);
-        let pen = SimWriter { file: file.clone(), identity: place.clone(), epoch, last: 0 };
-        let writer = SimCommitLoop(GroupCommit::new(pen, queue.clone(), handover.clone(), watch));
+        let identity = NodeIdentity::first(epoch, slot);
+        let pen = SimWriter { file: file.clone(), identity: identity.clone(), epoch, last: 0 };
+        let writer = SimCommitLoop(GroupCommit::new(pen, queue.clone(), observers.clone()));
         let thread = Arc::new(WriterShutdown(queue.clone(), WriterThread::none()));
-        Ok((Self { queue, file: file.clone(), identity: place, handover, thread }, writer))
+        let node = Self { queue, file: file.clone(), identity, observers, thread };
+        Ok((Store::new(Arc::new(node)), writer))
     }
 
     /// Joins the file, with a thread that writes.
     pub fn start(
         file: &Arc<SharedFile>,
-        handover: Arc<dyn CommitListener>,
-        watch: Arc<dyn CommitWatch>,
+        observers: CommitObservers,
         limits: QueueLimits,
-    ) -> std::io::Result<Self> {
+    ) -> std::io::Result<Store> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
-        let place = NodeIdentity::first(epoch, slot);
-        let pen = SimWriter { file: file.clone(), identity: place.clone(), epoch, last: 0 };
-        let told = handover.clone();
-        let write = move |queue| GroupCommit::new(pen, queue, told, watch).run(Duration::ZERO);
+        let identity = NodeIdentity::first(epoch, slot);
+        let pen = SimWriter { file: file.clone(), identity: identity.clone(), epoch, last: 0 };
+        let to_notify = observers.clone();
+        let write = move |queue| GroupCommit::new(pen, queue, to_notify).run(Duration::ZERO);
         let (queue, thread) = WriterThread::start(limits, write)?;
         let thread = Arc::new(WriterShutdown(queue.clone(), thread));
-        Ok(Self { queue, file: file.clone(), identity: place, handover, thread })
+        let node = Self { queue, file: file.clone(), identity, observers, thread };
+        Ok(Store::new(Arc::new(node)))
     }
 
     fn run_now<T: Send + 'static>(
         &self,
         epoch: i64,
         run: impl FnOnce(&SimTransaction<'_>) -> Result<T>,
-    ) -> Reply<'static, T> {
+    ) -> Reply<T> {
         let answer = self.file.run(epoch, run).map_err(|error| store_error(&error));
         Box::pin(std::future::ready(answer))
     }
 
     fn publish_takeover(&self, taken: TakenOver) -> usize {
-        CommitEffects::of_takeover(taken.newly_due).notify_engine(&*self.handover);
+        CommitEffects::of_takeover(taken.newly_due).notify(&self.observers);
         taken.count
     }
 }
@@ -175,13 +176,13 @@ impl SimCommitLoop {
 
 impl BatchWriter for SimWriter {
     fn commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64> {
-        let seat = *self.identity.writer_id();
-        let epoch = seat.epoch;
+        let writer_id = *self.identity.writer_id();
+        let epoch = writer_id.epoch;
         if epoch != self.epoch {
             (self.epoch, self.last) = (epoch, 0);
         }
         let last = self.last;
-        let stored = self.file.run_at(epoch, Some(seat), |tx| {
+        let stored = self.file.run_at(epoch, Some(writer_id), |tx| {
             let fence =
                 "UPDATE writer_batches SET batch = ?2 + 1 WHERE epoch = ?1 AND writer = 0 AND batch = ?2";
             if tx.execute(fence, params![epoch, last])? == 0 {
@@ -224,30 +225,16 @@ impl BatchWriter for SimWriter {
     }
 }
 
-impl Store for SimNode {
-    fn close(&self) {
-        self.queue.close();
-        self.thread.1.join();
-    }
-}
-
 impl Backend for SimNode {
-    fn commands(&self) -> &CommandQueue {
-        &self.queue
+    fn submit(&self, command: Box<dyn Command>) {
+        self.queue.push(command);
+    }
+    fn submit_accept(&self, command: Box<dyn Command>, events: usize, bytes: usize) {
+        self.queue.push_accept(command, events, bytes);
     }
 
-    fn read<T: Send + 'static>(
-        &self,
-        mut run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
-        self.run_now(0, |tx| run(tx))
-    }
-
-    fn read_for_engine<T: Send + 'static>(
-        &self,
-        run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
-        self.read(run)
+    fn run_read(&self, _: Readers, mut job: ReadJob) -> Reply<()> {
+        self.run_now(0, |tx| job(tx))
     }
 
     fn can_record(&self) -> bool {
@@ -258,8 +245,13 @@ impl Backend for SimNode {
         Some(self)
     }
 
-    fn measure(&self) -> Reply<'_, StorageUsage> {
+    fn measure(&self) -> Reply<StorageUsage> {
         Box::pin(std::future::ready(Ok(StorageUsage::default())))
+    }
+
+    fn close(&self) {
+        self.queue.close();
+        self.thread.1.join();
     }
 }
 
@@ -268,21 +260,21 @@ impl TakeoverSteps for SimNode {
     fn step<T: Send + 'static>(
         &self,
         mut run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
-    ) -> Reply<'static, T> {
+    ) -> Reply<T> {
         let clock = self.file.clock.clone();
-        self.write(move |tx| run(tx, clock()))
+        (self as &dyn Backend).write(move |tx| run(tx, clock()))
     }
 }
 
 impl MembershipBackend for SimNode {
-    fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
+    fn join(&self, now: Timestamp) -> Reply<Joined> {
         let node = self.clone();
         Box::pin(async move {
             let before = node.epoch();
             if node.run_now(before, |tx| nodes::slot(tx)).await?.is_none() || node.identity.is_lost() {
                 let (epoch, slot) = node.file.enter().map_err(|error| store_error(&error))?;
-                let mut seat = node.identity.writer_id();
-                *seat = seat.rejoined(epoch, slot);
+                let mut writer_id = node.identity.writer_id();
+                *writer_id = writer_id.rejoined(epoch, slot);
             }
             let epoch = node.epoch();
             let mut dead = node.run_now(epoch, |tx| nodes::find_dead(tx, |_, _| false, tx.now)).await?.dead;
@@ -295,32 +287,32 @@ impl MembershipBackend for SimNode {
             }
             let (newest_id, inspections_wait) = node.step(|tx, _| newest_id_and_inspections(tx)).await?;
             if inspections_wait {
-                node.handover.inspection_waiting();
+                node.observers.engine.inspection_waiting();
             }
             let slot = {
-                let mut seat = node.identity.writer_id();
-                *seat = seat.after_id(newest_id);
-                seat.slot()
+                let mut writer_id = node.identity.writer_id();
+                *writer_id = writer_id.after_id(newest_id);
+                writer_id.slot()
             };
             Ok(Joined { slot, epoch, is_alone: false, newest_id, taken_over: node.publish_takeover(taken) })
         })
     }
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<Option<ClusterView>> {
         if self.identity.is_lost() {
             return Box::pin(std::future::ready(Ok(None)));
         }
-        self.run_now(self.epoch(), |tx| nodes::heartbeat(tx, &beat, tx.now))
+        self.run_now(self.epoch(), |tx| nodes::heartbeat(tx, &heartbeat, tx.now))
     }
 
-    fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {
+    fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<Option<usize>> {
         let node = self.clone();
         Box::pin(async move {
             Ok(takeover::take_over(&node, epoch, now).await?.map(|taken| node.publish_takeover(taken)))
         })
     }
 
-    fn nodes(&self) -> Reply<'static, ClusterView> {
+    fn nodes(&self) -> Reply<ClusterView> {
         self.run_now(self.epoch(), |tx| nodes::cluster_view(tx, tx.now))
     }
 

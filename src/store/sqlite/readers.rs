@@ -1,7 +1,10 @@
 //! Connections for queries on the file.
 
 use super::open;
-use crate::store::sql::{ReadConnection, ReaderPool, Result, Sql};
+use crate::store::{
+    backend::ReadJob,
+    sql::{ReadConnection, ReaderPool, Result},
+};
 use rusqlite::Connection;
 use std::path::Path;
 
@@ -11,9 +14,9 @@ pub(super) fn on_file(path: &Path) -> ReaderPool<Connection> {
 }
 
 impl ReadConnection for Connection {
-    fn read<T>(&self, run: &mut impl FnMut(&dyn Sql) -> Result<T>) -> Result<T> {
+    fn read(&self, job: &mut ReadJob) -> Result<()> {
         let snapshot = self.unchecked_transaction()?;
-        let result = run(&*snapshot);
+        let result = job(&*snapshot);
         snapshot.finish()?;
         result
     }

@@ -86,7 +86,7 @@ impl SharedFile {
     pub(super) fn run_at<T>(
         &self,
         epoch: i64,
-        seat: Option<WriterId>,
+        writer_id: Option<WriterId>,
         run: impl FnOnce(&SimTransaction<'_>) -> Result<T>,
     ) -> Result<T> {
         let mut connection = self.connection();
@@ -98,7 +98,7 @@ impl SharedFile {
         let done = run(&SimTransaction {
             store: &tx,
             epoch,
-            writer_id: seat,
+            writer_id,
             now: (self.clock)(),
             version: Cell::new(None),
         })?;
@@ -195,7 +195,7 @@ impl Sql for SimTransaction<'_> {
     }
 
     fn check_id(&self, number: i64) -> Result<()> {
-        self.writer_id.map_or(Ok(()), |seat| seat.check_id(number))
+        self.writer_id.map_or(Ok(()), |writer_id| writer_id.check_id(number))
     }
 
     fn log_change(&self, change: ConfigChange) -> Result<()> {

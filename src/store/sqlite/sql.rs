@@ -9,7 +9,7 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        Columns, ConfigChange, Error, ExpectedState, Result, Row, Sql, ToValue, Value, lane, params,
+        Columns, ConfigChange, Error, ExpectedState, Result, Row, Sql, ToValue, Value, params, queue_column,
         write_saved_state,
     },
 };
@@ -143,7 +143,7 @@ pub(super) fn insert_delivery(store: &Connection, delivery: &Delivery, epoch: i6
             delivery.retry_index,
             delivery.attempt_count,
             delivery.history_len,
-            lane(delivery, epoch),
+            queue_column(delivery, epoch),
             delivery.due,
             delivery.at_due,
             delivery.give_up_at,
@@ -179,7 +179,7 @@ pub(super) fn replace_delivery(
             delivery.retry_index,
             delivery.attempt_count,
             delivery.history_len,
-            lane(delivery, epoch),
+            queue_column(delivery, epoch),
             delivery.due,
             delivery.at_due,
             delivery.give_up_at,
@@ -190,7 +190,7 @@ pub(super) fn replace_delivery(
             delivery.ordering_key,
             delivery.is_manual.then_some(true),
             delivery.skipped_at,
-            was.lane(),
+            was.queue_column(),
             delivery.order_seq,
         ],
     )?;

@@ -2,12 +2,9 @@
 //! calls `commit_next`.
 
 use super::checkpointer::CheckpointSignal;
-use crate::{
-    domain::ports::CommitListener,
-    store::{
-        CommitWatch,
-        sql::{BatchWriter, Command, CommandQueue, CommitResult, Error, GroupCommit, Result, apply_all},
-    },
+use crate::store::{
+    CommitObservers,
+    sql::{BatchWriter, Command, CommandQueue, CommitResult, Error, GroupCommit, Result, apply_all},
 };
 use rusqlite::Connection;
 use std::{sync::Arc, time::Duration};
@@ -26,12 +23,11 @@ impl SqliteCommitLoop {
     pub(super) fn new(
         connection: Connection,
         queue: Arc<CommandQueue>,
-        handover: Arc<dyn CommitListener>,
-        watch: Arc<dyn CommitWatch>,
-        bell: Arc<CheckpointSignal>,
+        observers: CommitObservers,
+        signal: Arc<CheckpointSignal>,
     ) -> Self {
-        let file = SqliteWriter { connection, signal: bell, flush_failed: false };
-        Self(GroupCommit::new(file, queue, handover, watch))
+        let file = SqliteWriter { connection, signal, flush_failed: false };
+        Self(GroupCommit::new(file, queue, observers))
     }
 
     /// Writes one batch of the waiting commands. After `Nothing` the next command wakes the writer.

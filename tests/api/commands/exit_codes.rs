@@ -6,10 +6,10 @@ use serde_json::json;
 
 #[tokio::test]
 async fn every_failure_has_its_code_and_says_what_is_wrong() {
-    let world = TestServer::start().await;
-    let furnished = AppSetup::new(&world).await;
+    let server = TestServer::start().await;
+    let furnished = AppSetup::new(&server).await;
     let delivered = furnished.delivered().await;
-    let AppSetup { endpoint, mut desk, .. } = furnished;
+    let AppSetup { endpoint, mut cli, .. } = furnished;
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (line, code, words) in [
         (format!("deliveries retry {delivered}"), 1, "(409, "),
@@ -36,52 +36,52 @@ async fn every_failure_has_its_code_and_says_what_is_wrong() {
         ("apps list --key wrong".into(), 4, "This key is not known"),
         (format!("apps list --server http://{nobody}"), 5, "connection refused"),
     ] {
-        let said = desk.run(&line).await;
+        let said = cli.run(&line).await;
         assert_eq!((said.code, said.out.as_str()), (Some(code), ""), "{line}: {}", said.err);
         assert!(said.err.contains(words) && !said.err.contains("panicked"), "{line}: {}", said.err);
     }
-    desk.unset("POSTHASTE_APP");
-    let said = desk.run("deliveries list").await;
+    cli.unset("POSTHASTE_APP");
+    let said = cli.run("deliveries list").await;
     assert!(said.err.contains("which app?") && said.code == Some(2), "{}", said.err);
-    desk.unset("POSTHASTE_KEY");
-    let said = desk.run("apps list").await;
+    cli.unset("POSTHASTE_KEY");
+    let said = cli.run("apps list").await;
     assert!(said.err.contains("there is no key") && said.code == Some(4), "{}", said.err);
 }
 
 #[tokio::test]
 async fn a_narrow_key_gets_exit_code_4_and_the_error_forbidden() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let key = world.admin.post("/v1/keys", &json!({ "scope": "publish", "app_id": app.id })).await.is(201);
-    let mut desk = CommandLine::in_app(&world, &app);
-    desk.set("POSTHASTE_KEY", &text(&key["key"]));
-    let said = desk.run("deliveries list").await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let key = server.admin.post("/v1/keys", &json!({ "scope": "publish", "app_id": app.id })).await.is(201);
+    let mut cli = CommandLine::in_app(&server, &app);
+    cli.set("POSTHASTE_KEY", &text(&key["key"]));
+    let said = cli.run("deliveries list").await;
     assert_eq!((said.code, said.err.contains("(403, forbidden)")), (Some(4), true), "{}", said.err);
-    desk.text_of("publish order.paid --data 1").await;
-    let said = desk.run("publish order.paid --id mine --data 1 --wait").await;
+    cli.text_of("publish order.paid --data 1").await;
+    let said = cli.run("publish order.paid --id mine --data 1 --wait").await;
     assert_eq!((said.code, said.err.contains("mine is published, but")), (Some(4), true), "{}", said.err);
 }
 
 #[tokio::test]
 async fn what_is_over_the_quota_may_be_tried_again() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
     app.patch("", &json!({ "quota": { "events_per_second": 1 } })).await.is(200);
-    let desk = CommandLine::in_app(&world, &app);
+    let cli = CommandLine::in_app(&server, &app);
     let event = "{\"type\":\"a\",\"data\":1}\n";
-    desk.write("events.jsonl", event.repeat(40));
-    let said = desk.run("publish --batch events.jsonl").await;
+    cli.write("events.jsonl", event.repeat(40));
+    let said = cli.run("publish --batch events.jsonl").await;
     assert!(said.out.contains("quota is used up"), "{}", said.out);
     assert_eq!(said.code, Some(5), "{}", said.err);
 }
 
 #[tokio::test]
 async fn a_wait_ends_at_its_limit() {
-    let world = TestServer::start().await;
-    let AppSetup { desk, .. } = AppSetup::new(&world).await;
-    let said = desk.run("publish order.paid --data 1 --deliver-at +1h --wait=300ms").await;
+    let server = TestServer::start().await;
+    let AppSetup { cli, .. } = AppSetup::new(&server).await;
+    let said = cli.run("publish order.paid --data 1 --deliver-at +1h --wait=300ms").await;
     assert!(said.err.contains("not ended within 300ms"), "{}", said.err);
     assert!(said.ends(1).contains("pending"));
-    let skipped = desk.run("publish nobody.cares --app other --data 1").await;
+    let skipped = cli.run("publish nobody.cares --app other --data 1").await;
     assert_eq!(skipped.code, Some(3), "a flag beats the variable: {}", skipped.err);
 }

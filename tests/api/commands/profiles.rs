@@ -8,84 +8,81 @@ use std::{
 };
 
 /// With a home of its own, and no variables.
-fn at_home(desk: &mut CommandLine) -> std::path::PathBuf {
-    let home = desk.file("home");
+fn at_home(cli: &mut CommandLine) -> std::path::PathBuf {
+    let home = cli.file("home");
     fs::create_dir(&home).unwrap();
-    desk.set("HOME", home.to_str().unwrap());
+    cli.set("HOME", home.to_str().unwrap());
     home.join(".config/posthaste/profile.toml")
 }
 
 #[tokio::test]
 async fn a_profile_is_kept_for_its_owner_and_used_where_nothing_else_is_given() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let mut desk = CommandLine::bare();
-    let file = at_home(&mut desk);
-    let url = format!("http://{}", world.admin.address);
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let mut cli = CommandLine::bare();
+    let file = at_home(&mut cli);
+    let url = format!("http://{}", server.admin.address);
     let key = format!("{ADMIN_KEY}\n");
     let set = ["profile", "set", "default", "--server", &url, "--app", &app.id, "--key-stdin"];
-    let told = desk.run_with(&set, key.as_bytes()).await.ends(0);
-    assert_eq!(told, format!("kept profile default in {}\n", file.display()));
+    let output = cli.run_with(&set, key.as_bytes()).await.ends(0);
+    assert_eq!(output, format!("kept profile default in {}\n", file.display()));
     assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
-    desk.json("endpoints list").await;
-    let told = desk.text_of("profile list").await;
-    assert!(told.contains("phk_blac…") && !told.contains(&ADMIN_KEY[..12]), "{told}");
-    assert!(!desk.json("profile list").await.to_string().contains(&ADMIN_KEY[..12]));
+    cli.json("endpoints list").await;
+    let output = cli.text_of("profile list").await;
+    assert!(output.contains("phk_blac…") && !output.contains(&ADMIN_KEY[..12]), "{output}");
+    assert!(!cli.json("profile list").await.to_string().contains(&ADMIN_KEY[..12]));
 
-    desk.run_with(
-        &["profile", "set", "broken", "--server", &url, "--key-stdin"],
-        b"wrong-key-of-some-length",
-    )
-    .await
-    .ends(0);
-    assert_eq!(desk.run("apps list --profile broken").await.code, Some(4));
-    desk.set("POSTHASTE_PROFILE", "broken");
-    assert_eq!(desk.run("apps list").await.code, Some(4));
-    desk.text_of("apps list --profile default").await;
-    desk.set("POSTHASTE_KEY", ADMIN_KEY);
-    desk.text_of("apps list").await;
-    assert_eq!(desk.run("apps list --key wrong").await.code, Some(4), "a flag beats a variable");
-    desk.unset("POSTHASTE_KEY");
+    cli.run_with(&["profile", "set", "broken", "--server", &url, "--key-stdin"], b"wrong-key-of-some-length")
+        .await
+        .ends(0);
+    assert_eq!(cli.run("apps list --profile broken").await.code, Some(4));
+    cli.set("POSTHASTE_PROFILE", "broken");
+    assert_eq!(cli.run("apps list").await.code, Some(4));
+    cli.text_of("apps list --profile default").await;
+    cli.set("POSTHASTE_KEY", ADMIN_KEY);
+    cli.text_of("apps list").await;
+    assert_eq!(cli.run("apps list --key wrong").await.code, Some(4), "a flag beats a variable");
+    cli.unset("POSTHASTE_KEY");
 
-    let said = desk.run("apps list --profile defalt").await;
+    let said = cli.run("apps list --profile defalt").await;
     assert!(said.err.contains("there is no profile `defalt`; did you mean `default`?"), "{}", said.err);
     assert_eq!(said.code, Some(2));
-    assert_eq!(desk.run("profile remove broken").await.code, Some(2), "there is nobody to ask");
-    desk.text_of("profile remove broken --yes").await;
-    assert_eq!(desk.json("profile list").await["data"].as_array().unwrap().len(), 1);
+    assert_eq!(cli.run("profile remove broken").await.code, Some(2), "there is nobody to ask");
+    cli.text_of("profile remove broken --yes").await;
+    assert_eq!(cli.json("profile list").await["data"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn a_file_with_keys_that_others_may_read_is_refused() {
-    let world = TestServer::start().await;
-    let mut desk = CommandLine::at(&world);
-    desk.write("p.toml", format!("[default]\nkey = \"{ADMIN_KEY}\"\n"));
-    let file = desk.file("p.toml");
-    desk.set("POSTHASTE_PROFILE_FILE", file.to_str().unwrap());
+    let server = TestServer::start().await;
+    let mut cli = CommandLine::at(&server);
+    cli.write("p.toml", format!("[default]\nkey = \"{ADMIN_KEY}\"\n"));
+    let file = cli.file("p.toml");
+    cli.set("POSTHASTE_PROFILE_FILE", file.to_str().unwrap());
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
-    let said = desk.run("apps list").await;
+    let said = cli.run("apps list").await;
     assert!(said.err.contains(&format!("chmod 600 {}", file.display())), "{}", said.err);
     assert!(said.code == Some(2) && !said.err.contains(ADMIN_KEY));
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    desk.text_of("apps list").await;
-    desk.write("p.toml", format!("[default]\nkee = \"{ADMIN_KEY}\"\n"));
-    let said = desk.run("apps list").await;
+    cli.text_of("apps list").await;
+    cli.write("p.toml", format!("[default]\nkee = \"{ADMIN_KEY}\"\n"));
+    let said = cli.run("apps list").await;
     assert!(said.err.contains("p.toml:2): there is no such field; did you mean `key`?"), "{}", said.err);
     assert!(said.code == Some(2) && !said.err.contains(ADMIN_KEY));
 }
 
 #[tokio::test]
 async fn the_key_of_a_profile_goes_to_no_other_server() {
-    let world = TestServer::start().await;
-    let mut desk = CommandLine::bare();
-    at_home(&mut desk);
+    let server = TestServer::start().await;
+    let mut cli = CommandLine::bare();
+    at_home(&mut cli);
     let set = ["profile", "set", "default", "--server", "http://127.0.0.1:9", "--key-stdin"];
-    desk.run_with(&set, ADMIN_KEY.as_bytes()).await.ends(0);
-    let said = desk.run(&format!("apps list --server http://{}", world.admin.address)).await;
+    cli.run_with(&set, ADMIN_KEY.as_bytes()).await.ends(0);
+    let said = cli.run(&format!("apps list --server http://{}", server.admin.address)).await;
     assert!(said.err.contains("is for http://127.0.0.1:9 and is not shown to"), "{}", said.err);
     assert_eq!(said.code, Some(2));
     let moved = ["profile", "set", "default", "--server", "http://127.0.0.1:10"];
-    let said = desk.run_with(&moved, b"").await;
+    let said = cli.run_with(&moved, b"").await;
     assert!(
         said.err.contains("nothing was changed"),
         "with another server it needs another key: {}",

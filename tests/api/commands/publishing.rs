@@ -12,10 +12,10 @@ const ODD: &str = r#"{ "b" : 1.10, "a":"\u00e9\/é", "big": 12345678901234567890
 
 #[tokio::test]
 async fn data_reaches_the_receiver_byte_for_byte_from_a_flag_a_file_and_standard_input() {
-    let world = TestServer::start().await;
-    let AppSetup { desk, receiver, .. } = AppSetup::new(&world).await;
-    desk.write("odd.json", format!("{ODD}\n"));
-    desk.write("odd.jsonl", format!("{{\"type\":\"odd.happened\",\"data\":{ODD}}}\n"));
+    let server = TestServer::start().await;
+    let AppSetup { cli, receiver, .. } = AppSetup::new(&server).await;
+    cli.write("odd.json", format!("{ODD}\n"));
+    cli.write("odd.jsonl", format!("{{\"type\":\"odd.happened\",\"data\":{ODD}}}\n"));
     for args in [
         &["publish", "odd.happened", "--data", ODD][..],
         &["publish", "odd.happened", "--data-file", "odd.json"],
@@ -23,7 +23,7 @@ async fn data_reaches_the_receiver_byte_for_byte_from_a_flag_a_file_and_standard
         &["publish", "--batch", "odd.jsonl"],
     ] {
         let before = receiver.count_at(HOOK);
-        desk.run_with(args, ODD.as_bytes()).await.ends(0);
+        cli.run_with(args, ODD.as_bytes()).await.ends(0);
         let receipt =
             wait_for("it arrives", WAIT_MAX, async || receiver.receipts_at(HOOK).get(before).cloned()).await;
         let body = String::from_utf8(receipt.body.to_vec()).unwrap();
@@ -33,20 +33,20 @@ async fn data_reaches_the_receiver_byte_for_byte_from_a_flag_a_file_and_standard
 
 #[tokio::test]
 async fn every_field_of_an_event_can_be_given_and_repeating_publishes_nothing() {
-    let world = TestServer::start().await;
-    let AppSetup { app, desk, receiver: _receiver, .. } = AppSetup::new(&world).await;
+    let server = TestServer::start().await;
+    let AppSetup { app, cli, receiver: _receiver, .. } = AppSetup::new(&server).await;
     let line = "publish order.paid --id order-7 --event-key order --created-at 2026-01-01T00:00:00Z --deliver-at +2h --data 7";
     // `deliver_at` differs from one call to the next, which makes it another event.
-    let event = desk.json(line).await;
+    let event = cli.json(line).await;
     assert_eq!((&event["id"], &event["created_at"]), (&json!("order-7"), &json!("2026-01-01T00:00:00.000Z")));
     let stored = app.get("/events/order-7").await.is(200);
     assert_eq!((&stored["key"], stored["deliver_at"].is_string()), (&json!("order"), true));
-    let other = desk.run("publish order.paid --id order-7 --data 8").await;
+    let other = cli.run("publish order.paid --id order-7 --data 8").await;
     assert_eq!((other.code, other.err.contains("(409, ")), (Some(1), true), "{}", other.err);
     for flags in ["--id order-8", "--idempotency-key once"] {
         let line = format!("publish order.paid {flags} --data 8");
-        let first = desk.json(&line).await;
-        let again = desk.run(&format!("{line} --json")).await;
+        let first = cli.json(&line).await;
+        let again = cli.run(&format!("{line} --json")).await;
         assert!(again.err.contains("published before"), "{}", again.err);
         assert_eq!(serde_json::from_str::<Value>(&again.ends(0)).unwrap(), first);
     }
@@ -54,12 +54,12 @@ async fn every_field_of_an_event_can_be_given_and_repeating_publishes_nothing() 
 
 #[tokio::test]
 async fn a_file_is_published_in_batches_and_each_refused_line_is_named() {
-    let world = TestServer::start().await;
-    let AppSetup { app, desk, receiver: _receiver, .. } = AppSetup::new(&world).await;
+    let server = TestServer::start().await;
+    let AppSetup { app, cli, receiver: _receiver, .. } = AppSetup::new(&server).await;
     let good = "{\"type\":\"order.paid\",\"data\":1}\n";
     let file = format!("{}{{\"type\":\"order paid\",\"data\":1}}\n\n{good}", good.repeat(1500));
-    desk.write("events.jsonl", &file);
-    let said = desk.run("publish --batch events.jsonl").await;
+    cli.write("events.jsonl", &file);
+    let said = cli.run("publish --batch events.jsonl").await;
     assert!(
         said.out.starts_with("1501 published, 0 published before, 1 refused\nline 1501  type: "),
         "{}",
@@ -68,23 +68,23 @@ async fn a_file_is_published_in_batches_and_each_refused_line_is_named() {
     assert_eq!((said.code, said.err.as_str()), (Some(1), "posthaste: 1 events were refused\n"));
     assert_eq!(app.all("/events?limit=250").await.len(), 1501);
 
-    let said = desk.run_with(&["publish", "--batch", "-", "--json"], file.as_bytes()).await;
+    let said = cli.run_with(&["publish", "--batch", "-", "--json"], file.as_bytes()).await;
     let answers: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!((said.code, answers["data"].as_array().unwrap().len()), (Some(1), 1502));
     assert_eq!(answers["data"][1500]["problem"]["field"], "type");
 
     let before = app.all("/events?limit=250").await.len();
-    let said = desk.run_with(&["publish", "--batch", "-"], format!("{good}{{\n").as_bytes()).await;
+    let said = cli.run_with(&["publish", "--batch", "-"], format!("{good}{{\n").as_bytes()).await;
     assert!(said.err.contains("line 2: not valid JSON"), "{}", said.err);
     assert_eq!((said.code, app.all("/events?limit=250").await.len()), (Some(2), before), "nothing was sent");
 }
 
 #[tokio::test]
 async fn an_event_without_subscribers_is_published_and_reported_as_such() {
-    let world = TestServer::start().await;
-    let app = world.app().await;
-    let desk = CommandLine::in_app(&world, &app);
-    let said = desk.run("publish order.paid --data 1").await;
+    let server = TestServer::start().await;
+    let app = server.app().await;
+    let cli = CommandLine::in_app(&server, &app);
+    let said = cli.run("publish order.paid --data 1").await;
     assert_eq!((said.err.as_str(), said.code), ("no endpoint wanted it\n", Some(0)));
-    assert_eq!(desk.json("publish order.paid --data 1 --wait").await["deliveries"], json!([]));
+    assert_eq!(cli.json("publish order.paid --data 1 --wait").await["deliveries"], json!([]));
 }

@@ -4,11 +4,15 @@
 use crate::fixture::NOW;
 use posthaste::{
     domain::{
+        api_key::Scope,
+        audit::{AuditAction, AuditDetail},
         contract::Contract,
         encryption::Keyring,
-        id::{AppId, EndpointId},
+        id::{AppId, EndpointId, KeyId},
+        notice::MailState,
+        outcome::OutcomeClass,
     },
-    store::Store,
+    store::{Store, audit::AuditFilter, notices::NoticeFilter},
 };
 
 /// Tables that were renamed.
@@ -85,16 +89,16 @@ fn new_column<'a>(table: &str, column: &'a str) -> &'a str {
 }
 
 /// A database whose tables can be listed and read.
-trait Tables {
+pub(super) trait Tables {
     /// Its tables with their columns.
     fn columns(&self) -> Vec<(String, Vec<String>)>;
 
-    /// All rows in one order, each value as text and nothing as itself.
+    /// All rows in one order, each value as PostgreSQL writes it as text, and nothing as itself.
     fn rows(&self, table: &str, columns: &[&str]) -> Vec<Vec<Option<String>>>;
 }
 
 /// Checks that `after` has every value of `before` under its new name, and nothing else.
-fn assert_kept(before: &impl Tables, after: &impl Tables) {
+pub(super) fn assert_kept(before: &impl Tables, after: &impl Tables) {
     let mut expected = Vec::new();
     for (table, columns) in before.columns() {
         let named: Vec<&str> = columns.iter().map(|column| new_column(&table, column)).collect();
@@ -104,6 +108,16 @@ fn assert_kept(before: &impl Tables, after: &impl Tables) {
             let is_empty = rows.iter().all(|row| row[at].is_none());
             let may_be = table == "done" && EMPTY_WHEN_ENDED.contains(column);
             assert_eq!(is_empty, may_be, "{table}.{column} must hold something");
+            // Two columns that are equal could change places.
+            let values = |at: usize| rows.iter().map(|row| &row[at]).collect::<Vec<_>>();
+            let twin = (0..was.len())
+                .find(|other| *other != at && was[*other] != "only_row" && values(*other) == values(at));
+            let is_renamed = named[at] != *column && !is_empty;
+            assert_eq!(
+                twin.filter(|_| is_renamed).map(|at| was[at]),
+                None,
+                "{table}.{column} is the same as"
+            );
         }
         if table == "contracts" {
             let document = was.iter().position(|column| *column == "document").unwrap();
@@ -117,14 +131,16 @@ fn assert_kept(before: &impl Tables, after: &impl Tables) {
         expected.push((new_table(&table).to_owned(), named));
     }
     let mut found = after.columns();
-    found.iter_mut().for_each(|(_, columns)| columns.sort());
+    for (_, columns) in &mut found {
+        columns.sort();
+    }
     found.sort();
     expected.sort();
     assert_eq!(found, expected, "the schema and the mapping differ");
 }
 
 /// Checks that what was stored by commit 80468f2 is read and goes on. Returns the largest id, the app and an endpoint.
-async fn assert_serves(store: &dyn Store) -> (i64, AppId, EndpointId) {
+pub(super) async fn assert_serves(store: &Store) -> (i64, AppId, EndpointId) {
     let everything = store.config_snapshot().await.unwrap();
     let (app, full) =
         (&everything.apps[0], everything.endpoints.iter().find(|one| one.uid == "full").unwrap());
@@ -141,27 +157,63 @@ async fn assert_serves(store: &dyn Store) -> (i64, AppId, EndpointId) {
     let mut contracts = 0;
     for listed in deliveries {
         let (_, attempts) = store.delivery(app.id, listed.delivery.id).await.unwrap().unwrap();
-        for past in attempts {
+        for past in attempts.iter().filter(|past| past.attempt.outcome.class != OutcomeClass::Unknown) {
             let document = store.contract(past.attempt.contract).await.unwrap();
-            contracts += document.iter().filter(|document| Contract::from_json(document).is_ok()).count();
+            let contract = Contract::from_json(&document.expect("the contract of an attempt")).unwrap();
+            assert_eq!(contract.name, "standard");
+            contracts += 1;
         }
     }
     assert!(contracts >= 5, "{contracts}");
+    assert_lists(store, app.id).await;
     let newest = store.join(NOW).await.unwrap().newest_id;
     assert!(!store.find_queues().await.unwrap().is_empty(), "what waited is found");
     (newest, app.id, full.id)
 }
 
-mod sqlite {
+/// Checks that every list of people reads its rows.
+async fn assert_lists(store: &Store, app: AppId) {
+    let audit =
+        store.audit(AuditFilter { app: Some(app), ..AuditFilter::default() }, None, 100).await.unwrap();
+    let renamed = audit.rows.iter().find(|entry| entry.action == AuditAction::AppChanged).unwrap();
+    assert_eq!(
+        (renamed.object_id.as_str(), &renamed.detail),
+        ("shop", &AuditDetail::of_fields(&["name".into()]))
+    );
+    let notices =
+        store.notices(NoticeFilter { app: Some(app), ..NoticeFilter::default() }, None, 100).await.unwrap();
+    let dead = notices.rows.iter().find(|notice| notice.digest.is_some()).unwrap();
+    assert!(dead.count > 1 && dead.details.text.contains("dead letters"), "{dead:?}");
+    assert!(notices.rows.iter().any(|notice| notice.mail == MailState::Sent && notice.mailed_at.is_some()));
+    let keys = store.keys(KeyId::from_i64(0), 100).await.unwrap();
+    assert!(keys.iter().any(|key| key.scope == Scope::App(app) && key.display_prefix.starts_with("phk_")));
+    let replays = store.replays(app, None, 100).await.unwrap();
+    assert!(replays.rows.iter().any(|replay| replay.selection.kind() == "backfill"), "{replays:?}");
+    let dead = store.dead_letters(app, None, true, None, 100).await.unwrap();
+    assert!(dead.rows.iter().any(|row| row.delivery.ordering_key.is_some()), "one blocks its group");
+    let unhealthy = store.unhealthy_endpoints(app).await.unwrap();
+    let health = store.health(app, unhealthy[0], NOW).await.unwrap();
+    assert!(health.health.consecutive_failures > 0 && health.last_success_at.is_none(), "{health:?}");
+}
+
+pub(super) mod sqlite {
     use super::{Tables, assert_kept, assert_serves};
     use crate::{
         fixture::draft,
         sqlite::{block_on, new_location, open},
     };
-    use posthaste::store::DeliveryStore;
+    use posthaste::store::sqlite::{encrypted_values, probe};
     use rusqlite::{Connection, types::Value};
+    use std::{fmt::Write as _, path::Path};
 
     const DUMP: &str = include_str!("80468f2.sqlite.sql");
+
+    /// Makes a file of commit 80468f2.
+    pub(in crate::upgrade) fn make(path: &Path) -> Connection {
+        let file = Connection::open(path).unwrap();
+        file.execute_batch(DUMP).unwrap();
+        file
+    }
 
     impl Tables for Connection {
         fn columns(&self) -> Vec<(String, Vec<String>)> {
@@ -178,27 +230,38 @@ mod sqlite {
         }
 
         fn rows(&self, table: &str, columns: &[&str]) -> Vec<Vec<Option<String>>> {
-            let order: Vec<String> = (1..=columns.len()).map(|n| n.to_string()).collect();
-            let sql = format!("SELECT {} FROM {table} ORDER BY {}", columns.join(", "), order.join(", "));
-            let mut rows = self.prepare(&sql).unwrap();
+            let mut rows = self.prepare(&format!("SELECT {} FROM {table}", columns.join(", "))).unwrap();
             let rows = rows.query_map([], |row| {
                 let text = |at| match row.get_unwrap::<_, Value>(at) {
                     Value::Null => None,
                     Value::Text(text) => Some(text),
-                    other => Some(format!("{other:?}")),
+                    Value::Integer(number) => Some(number.to_string()),
+                    Value::Blob(bytes) => Some(bytes.iter().fold("\\x".to_owned(), |mut text, byte| {
+                        let _ = write!(text, "{byte:02x}");
+                        text
+                    })),
+                    Value::Real(number) => panic!("{table} has {number}"),
                 };
                 Ok((0..columns.len()).map(text).collect())
             });
-            rows.unwrap().map(Result::unwrap).collect()
+            let mut rows: Vec<_> = rows.unwrap().map(Result::unwrap).collect();
+            rows.sort();
+            rows
         }
     }
 
     #[test]
     fn every_value_of_a_file_is_kept_under_its_new_name() {
-        let ((_folder, path), before) = (new_location(), Connection::open_in_memory().unwrap());
-        before.execute_batch(DUMP).unwrap();
-        Connection::open(&path).unwrap().execute_batch(DUMP).unwrap();
+        let ((_folder, path), before) = (new_location(), make(Path::new(":memory:")));
+        drop(make(&path));
+        let found = |path: &Path| (encrypted_values(path), probe(path).unwrap().unwrap().newest_at);
+        let known = found(&path);
+        assert!(
+            known.0.len() > 10 && known.1.is_some(),
+            "posthaste check reads a file before it is upgraded"
+        );
         drop(open(&path).unwrap());
+        assert_eq!(found(&path), known);
         let after = Connection::open(&path).unwrap();
         assert_kept(&before, &after);
         assert_eq!(after.pragma_query_value(None, "user_version", |row| row.get(0)), Ok(6));
@@ -212,8 +275,7 @@ mod sqlite {
     #[test]
     fn a_file_that_says_it_is_of_that_schema_and_has_other_tables_is_refused() {
         let (_folder, path) = new_location();
-        let file = Connection::open(&path).unwrap();
-        file.execute_batch(DUMP).unwrap();
+        let file = make(&path);
         file.execute_batch("ALTER TABLE audit RENAME COLUMN thing TO something").unwrap();
         drop(file);
         let refused = open(&path).err().expect("it is refused").to_string();
@@ -231,7 +293,7 @@ mod postgres {
         postgres::{Database, open},
         sqlite::block_on,
     };
-    use posthaste::store::QueryStore;
+    use posthaste::store::postgres::{DatabaseAddress, probe};
 
     const DUMP: &str = include_str!("80468f2.postgres.sql");
     /// Node rows, as they are when a node of the old version works.
@@ -268,7 +330,18 @@ mod postgres {
     #[test]
     fn every_value_of_a_database_is_kept_under_its_new_name() {
         let (before, after) = (Database::restored(DUMP), Database::restored(DUMP));
+        let found = || {
+            let info = probe(&DatabaseAddress::parse(&after.address()).unwrap()).unwrap();
+            (info.found.prepared, info.encrypted)
+        };
+        let (prepared, encrypted) = found();
+        assert_eq!(
+            (prepared, encrypted.len()),
+            (4, 12),
+            "posthaste check reads a database before it is upgraded"
+        );
         drop(open(&after.address()).unwrap());
+        assert_eq!(found(), (5, encrypted));
         // Two rows of the node that opened it and left.
         after.run("DELETE FROM posthaste.writer_batches WHERE epoch <> (SELECT epoch FROM posthaste.nodes)");
         assert_kept(&before, &after);

@@ -1,7 +1,7 @@
 //! A database that becomes unreachable while a node starts on it, at each of its commits in turn. The node must wait: if it ended, a
 //! supervisor would start it again, to end again.
 
-use super::{DatabaseFixture, LIMIT};
+use super::{DatabaseFixture, WAIT_LIMIT};
 use crate::harness::{database::address, database_proxy::DatabaseProxy, report, wait_until};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -43,22 +43,23 @@ impl StartStage {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_waits_for_a_database_that_fails_at_any_of_its_commits() {
-    let mut world = DatabaseFixture::new("").await;
-    let mut node = world.start().await;
-    world.producers.publish("before").await;
+    let mut database = DatabaseFixture::new("").await;
+    let mut node = database.start().await;
+    database.producers.publish("before").await;
     assert_eq!(node.stop().await, Some(0));
-    let wire = DatabaseProxy::new(&world.server.folder);
-    world.home.set("STORE", &address(&wire.folder(), "postgres"));
+    let wire = DatabaseProxy::new(&database.server.folder);
+    database.home.set("STORE", &address(&wire.folder(), "postgres"));
     // A node counts this up when it joins, and later only if it takes over from another.
-    let steps = || world.run("SELECT coalesce(max(batch), 0) FROM posthaste.writer_batches WHERE writer = 1");
+    let steps =
+        || database.run("SELECT coalesce(max(batch), 0) FROM posthaste.writer_batches WHERE writer = 1");
     let mut met: BTreeMap<StartStage, u32> = BTreeMap::new();
     // The first four commits read which daily partitions exist, and with the fifth the process gets its epoch. The others belong
     // to joining, to the heartbeat, and to readers, which commit as well.
     for skipped in 0..COMMITS_MAX {
         wire.stay_cut();
         wire.lose_the_answer_to_a_commit_after(skipped);
-        let mut node = world.home.spawn(&[], &["serve"]);
-        wait_until("it is cut", LIMIT, async || wire.has_lost_it()).await;
+        let mut node = database.home.spawn(&[], &["serve"]);
+        wait_until("it is cut", WAIT_LIMIT, async || wire.has_lost_it()).await;
         // A waiting node has tried again by then, in vain.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let (said, steps_before) = (node.log(), steps());

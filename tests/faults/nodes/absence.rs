@@ -22,26 +22,26 @@ const CONTROL_OUTAGE: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_nodes_lose_nothing_in_an_outage_of_their_database_of_a_minute() {
-    let mut stage = ClusterFixture::set("").await;
-    be_away(&mut stage, Duration::from_mins(1), Manipulation::Not).await.must_be_kept(&stage);
+    let mut fixture = ClusterFixture::set("").await;
+    be_away(&mut fixture, Duration::from_mins(1), Manipulation::Not).await.must_be_kept(&fixture);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: the database is away for ten minutes"]
 async fn three_nodes_lose_nothing_in_an_outage_of_their_database_of_ten_minutes() {
-    let mut stage = ClusterFixture::set("").await;
-    be_away(&mut stage, Duration::from_mins(10), Manipulation::Not).await.must_be_kept(&stage);
+    let mut fixture = ClusterFixture::set("").await;
+    be_away(&mut fixture, Duration::from_mins(10), Manipulation::Not).await.must_be_kept(&fixture);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn controls_of_the_outage_a_database_that_is_there_and_one_that_lost_commits() {
-    let mut stage = ClusterFixture::set(NO_BACKGROUND_WRITES).await;
-    let there = be_away(&mut stage, CONTROL_OUTAGE, Manipulation::StaysReachable).await;
+    let mut fixture = ClusterFixture::set(NO_BACKGROUND_WRITES).await;
+    let there = be_away(&mut fixture, CONTROL_OUTAGE, Manipulation::StaysReachable).await;
     there.must_be_broken();
     assert!(there.sent > 0 && there.untrue > 0, "{there}");
     assert!(there.verdict.is_kept(), "and nothing else: {there}");
 
-    let forgot = be_away(&mut stage, CONTROL_OUTAGE, Manipulation::Forgets).await;
+    let forgot = be_away(&mut fixture, CONTROL_OUTAGE, Manipulation::Forgets).await;
     forgot.must_be_broken();
     assert!(forgot.verdict.lost + forgot.verdict.wrong > 0, "{forgot}");
     assert_eq!(forgot.sent, 0, "{forgot}");
@@ -82,10 +82,10 @@ impl Outage {
     }
 
     #[track_caller]
-    fn must_be_kept(&self, stage: &ClusterFixture) {
+    fn must_be_kept(&self, fixture: &ClusterFixture) {
         report(self);
         if !self.is_kept() {
-            stage.show_troubles();
+            fixture.show_troubles();
         }
         assert!(self.is_kept(), "{self}");
     }
@@ -105,46 +105,46 @@ impl fmt::Display for Outage {
     }
 }
 
-async fn be_away(stage: &mut ClusterFixture, away: Duration, bent: Manipulation) -> Outage {
-    let load = stage.load().await;
-    stage.owner_of("paced").await;
+async fn be_away(fixture: &mut ClusterFixture, away: Duration, bent: Manipulation) -> Outage {
+    let load = fixture.load().await;
+    fixture.owner_of("paced").await;
     if bent == Manipulation::Forgets {
-        stage.run_on_server(TestDatabaseServer::stop_flushing).await;
-        stage.some_are_accepted(60).await;
+        fixture.run_on_server(TestDatabaseServer::stop_flushing).await;
+        fixture.some_are_accepted(60).await;
     }
-    let in_flight = stage.in_flight().await;
-    stage.run_on_server(TestDatabaseServer::crash).await;
+    let in_flight = fixture.in_flight().await;
+    fixture.run_on_server(TestDatabaseServer::crash).await;
     let gone_at = Instant::now();
     tokio::time::sleep(QUIET_AFTER).await;
-    let (sent_so_far, lines_so_far) = (stage.receiver.receipts().len(), lines(stage));
+    let (sent_so_far, lines_so_far) = (fixture.receiver.receipts().len(), lines(fixture));
     if bent == Manipulation::StaysReachable {
-        stage.run_on_server(TestDatabaseServer::start_again).await;
-        stage.some_are_accepted(20).await;
+        fixture.run_on_server(TestDatabaseServer::start_again).await;
+        fixture.some_are_accepted(20).await;
     }
     let mut untrue = 0;
     while gone_at.elapsed() < away {
         for member in 0..3 {
-            untrue += usize::from(!reports_outage(&stage.client(member)).await);
+            untrue += usize::from(!reports_outage(&fixture.client(member)).await);
         }
         tokio::time::sleep(CHECK_INTERVAL).await;
     }
-    let sent = stage.receiver.receipts().len() - sent_so_far;
-    let lines = lines(stage) - lines_so_far;
+    let sent = fixture.receiver.receipts().len() - sent_so_far;
+    let lines = lines(fixture) - lines_so_far;
     if bent != Manipulation::StaysReachable {
-        stage.run_on_server(TestDatabaseServer::start_again).await;
+        fixture.run_on_server(TestDatabaseServer::start_again).await;
     }
     if bent == Manipulation::Forgets {
-        stage.run_on_server(TestDatabaseServer::flush_again).await;
+        fixture.run_on_server(TestDatabaseServer::flush_again).await;
     }
-    let back = stage.all_are_back().await;
-    let sends = async || stage.receiver.receipts().len() > sent_so_far + sent;
+    let back = fixture.all_are_back().await;
+    let sends = async || fixture.receiver.receipts().len() > sent_so_far + sent;
     wait_until("they send again", BACK_WITHIN, sends).await;
-    stage.some_are_accepted(50).await;
-    let refused = stage.producers.sent().refused.clone().into_iter().collect();
-    let verdict = stage.verdict("the database was away", load).await.in_flight(in_flight).back(back);
+    fixture.some_are_accepted(50).await;
+    let refused = fixture.producers.sent().refused.clone().into_iter().collect();
+    let verdict = fixture.verdict("the database was away", load).await.in_flight(in_flight).back(back);
     Outage { away, untrue, sent, lines, refused, verdict }
 }
 
-fn lines(stage: &ClusterFixture) -> u64 {
-    stage.members.iter().map(|member| member.node.log().lines().count() as u64).sum()
+fn lines(fixture: &ClusterFixture) -> u64 {
+    fixture.members.iter().map(|member| member.node.log().lines().count() as u64).sum()
 }

@@ -2,7 +2,7 @@
 
 use super::{
     faults::{cut_off, die, frozen},
-    fixture::{ClusterFixture, LIMIT},
+    fixture::{ClusterFixture, WAIT_LIMIT},
     verdict::TAKEN_OVER_WITHIN,
 };
 use crate::harness::{
@@ -24,41 +24,41 @@ const DISABLE_FENCE: &str = "CREATE FUNCTION posthaste.fence_off() RETURNS trigg
     FOR EACH ROW WHEN (NEW.writer < 0) EXECUTE FUNCTION posthaste.fence_off()";
 /// Less than a node needs to notice by itself that its heartbeats fail.
 const FROZEN: Duration = Duration::from_millis(3500);
-const TRIES: usize = 4;
+const ATTEMPTS_MAX: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn controls_of_node_faults_no_takeover_no_fence_no_time_to_stop() {
-    let mut stage = ClusterFixture::set("").await;
-    let load = stage.load().await;
-    stage.query(KEEP_DEAD_NODES).await;
-    let death = die(&mut stage).await;
-    stage.query("DROP TRIGGER nobody_dies ON posthaste.nodes").await;
-    stage.start_again(death.of).await;
-    let verdict = stage.verdict("kill -9", load).await;
+    let mut fixture = ClusterFixture::set("").await;
+    let load = fixture.load().await;
+    fixture.query(KEEP_DEAD_NODES).await;
+    let death = die(&mut fixture).await;
+    fixture.query("DROP TRIGGER nobody_dies ON posthaste.nodes").await;
+    fixture.start_again(death.of).await;
+    let verdict = fixture.verdict("kill -9", load).await;
     verdict.in_flight(death.in_flight).taken_over(death.takeover).must_be_broken();
     assert!(death.takeover > TAKEN_OVER_WITHIN);
 
-    let load = stage.load().await;
-    stage.receiver.behave("/shared", Behaviour::Slow(Duration::from_secs(3)));
-    stage.some_are_accepted(20).await;
-    let client = stage.client(0);
-    let node = &mut stage.members[0].node;
+    let load = fixture.load().await;
+    fixture.receiver.behave("/shared", Behaviour::Slow(Duration::from_secs(3)));
+    fixture.some_are_accepted(20).await;
+    let client = fixture.client(0);
+    let node = &mut fixture.members[0].node;
     node.term();
-    wait_until("it stops", LIMIT, async || client.get("/readyz").await.status == 503).await;
+    wait_until("it stops", WAIT_LIMIT, async || client.get("/readyz").await.status == 503).await;
     node.term();
     assert_eq!(node.exited().await.code(), Some(1), "it had no time");
-    stage.receiver.behave("/shared", Behaviour::Ok);
-    stage.start_again(0).await;
-    let verdict = stage.verdict("SIGTERM twice", load).await;
+    fixture.receiver.behave("/shared", Behaviour::Ok);
+    fixture.start_again(0).await;
+    let verdict = fixture.verdict("SIGTERM twice", load).await;
     report(format_args!("control: {verdict}"));
     assert!(verdict.unknown > 0 && !verdict.repeats_nothing(), "{verdict}");
 
-    stage.query(DISABLE_FENCE).await;
+    fixture.query(DISABLE_FENCE).await;
     // If the takeover takes longer than the node needs to notice by itself, the node sends nothing: then try again.
-    let mut verdict = frozen(&mut stage, FROZEN, false).await;
-    for _ in 0..TRIES {
+    let mut verdict = frozen(&mut fixture, FROZEN, false).await;
+    for _ in 0..ATTEMPTS_MAX {
         if verdict.totals.after_success == 0 {
-            verdict = frozen(&mut stage, FROZEN, false).await;
+            verdict = frozen(&mut fixture, FROZEN, false).await;
         }
     }
     verdict.must_be_broken();
@@ -67,9 +67,9 @@ async fn controls_of_node_faults_no_takeover_no_fence_no_time_to_stop() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_of_a_node_that_is_cut_off_and_not_taken_over() {
-    let mut stage = ClusterFixture::set("").await;
-    stage.query(KEEP_DEAD_NODES).await;
-    let verdict = cut_off(&mut stage).await;
+    let mut fixture = ClusterFixture::set("").await;
+    fixture.query(KEEP_DEAD_NODES).await;
+    let verdict = cut_off(&mut fixture).await;
     verdict.must_be_broken();
     assert!(verdict.takeover.is_some_and(|takeover| takeover > TAKEN_OVER_WITHIN), "{verdict}");
     // It kept its deliveries and continued with them: a node that is not taken over loses and repeats nothing.
@@ -78,35 +78,35 @@ async fn control_of_a_node_that_is_cut_off_and_not_taken_over() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn controls_of_database_faults_commits_that_are_undone_or_not_flushed() {
-    let mut stage = ClusterFixture::set(NO_BACKGROUND_WRITES).await;
-    let load = stage.load().await;
+    let mut fixture = ClusterFixture::set(NO_BACKGROUND_WRITES).await;
+    let load = fixture.load().await;
     for _ in 0..3 {
-        for wire in &stage.wires {
+        for wire in &fixture.wires {
             wire.undo_the_next_batch();
         }
-        let all_undone = async || stage.wires.iter().all(DatabaseProxy::has_undone_it);
-        wait_until("a batch of every node is undone", LIMIT, all_undone).await;
-        stage.some_are_accepted(20).await;
+        let all_undone = async || fixture.wires.iter().all(DatabaseProxy::has_undone_it);
+        wait_until("a batch of every node is undone", WAIT_LIMIT, all_undone).await;
+        fixture.some_are_accepted(20).await;
     }
-    let verdict = stage.verdict("cut after COMMIT", load).await;
+    let verdict = fixture.verdict("cut after COMMIT", load).await;
     verdict.must_be_broken();
     let (lost, wrong) = (verdict.lost, verdict.wrong);
     assert!(lost + wrong > 0, "{verdict}");
 
-    let load = stage.load().await;
+    let load = fixture.load().await;
     // After the nodes checked the settings, which they would have refused.
-    stage.run_on_server(TestDatabaseServer::stop_flushing).await;
-    stage.some_are_accepted(60).await;
-    stage.run_on_server(TestDatabaseServer::crash).await;
-    stage.run_on_server(TestDatabaseServer::start_again).await;
-    stage.run_on_server(TestDatabaseServer::flush_again).await;
+    fixture.run_on_server(TestDatabaseServer::stop_flushing).await;
+    fixture.some_are_accepted(60).await;
+    fixture.run_on_server(TestDatabaseServer::crash).await;
+    fixture.run_on_server(TestDatabaseServer::start_again).await;
+    fixture.run_on_server(TestDatabaseServer::flush_again).await;
     for member in 0..3 {
-        stage.members[member].node.kill().await;
+        fixture.members[member].node.kill().await;
     }
     for member in 0..3 {
-        stage.start_again(member).await;
+        fixture.start_again(member).await;
     }
-    let verdict = stage.verdict("restart -m immediate", load).await;
+    let verdict = fixture.verdict("restart -m immediate", load).await;
     verdict.must_be_broken();
     assert!(verdict.lost + verdict.wrong > lost + wrong, "{verdict}");
 }

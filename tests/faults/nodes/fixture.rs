@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::Instant};
 
-pub(super) const LIMIT: Duration = Duration::from_mins(1);
+pub(super) const WAIT_LIMIT: Duration = Duration::from_mins(1);
 /// A delivery that has not ended by then, after publishing stopped, is stuck.
 const SETTLED_WITHIN: Duration = Duration::from_secs(40);
 /// Pause between queries, each of which starts a process.
@@ -87,10 +87,11 @@ impl ClusterFixture {
         let members = vec![started.0, started.1, started.2];
         let producers = Producers::with_timing(Duration::from_secs(1), Duration::from_millis(200));
         let receiver = TestReceiver::start().await;
-        let stage = Self { server, receiver, producers, wires, members, before: DeliveryFigures::default() };
-        stage.create_endpoints().await;
-        stage.follow_all();
-        stage
+        let fixture =
+            Self { server, receiver, producers, wires, members, before: DeliveryFigures::default() };
+        fixture.create_endpoints().await;
+        fixture.follow_all();
+        fixture
     }
 
     /// Creates an endpoint that all nodes send to, one that fails now and then, and one of each kind that only one
@@ -126,7 +127,7 @@ impl ClusterFixture {
         for member in 0..self.members.len() {
             let client = self.client(member);
             let knows = async || client.get("/v1/apps/a/endpoints/paced").await.status == 200;
-            wait_until("every node knows the endpoints", LIMIT, knows).await;
+            wait_until("every node knows the endpoints", WAIT_LIMIT, knows).await;
         }
     }
 
@@ -172,7 +173,7 @@ impl ClusterFixture {
     pub(super) async fn some_are_accepted(&self, some: usize) {
         let enough = self.producers.sent().accepted.len() + some;
         let more = async || self.producers.sent().accepted.len() >= enough;
-        wait_until("some are accepted", LIMIT, more).await;
+        wait_until("some are accepted", WAIT_LIMIT, more).await;
     }
 
     pub(super) async fn query(&self, sql: &str) -> String {
@@ -207,7 +208,7 @@ impl ClusterFixture {
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'node-{member}' AND state <> 'idle'"
         );
         let node = &self.members[member].node;
-        wait_until("it freezes at rest", LIMIT, async || {
+        wait_until("it freezes at rest", WAIT_LIMIT, async || {
             node.freeze();
             let is_at_rest = self.query(&busy).await == "0";
             if !is_at_rest {
@@ -221,7 +222,7 @@ impl ClusterFixture {
     pub(super) async fn epoch(&self, member: usize) -> i64 {
         let pid = self.members[member].node.pid();
         let sql = format!("SELECT epoch FROM posthaste.nodes WHERE pid = {pid} AND dead = 0");
-        wait_for("the node has joined", LIMIT, async || self.query(&sql).await.parse().ok()).await
+        wait_for("the node has joined", WAIT_LIMIT, async || self.query(&sql).await.parse().ok()).await
     }
 
     /// Counts the deliveries in flight on all nodes.
@@ -239,7 +240,7 @@ impl ClusterFixture {
             "SELECT n.pid FROM posthaste.deliveries_open l JOIN posthaste.nodes n ON n.epoch = -l.queue
              JOIN posthaste.endpoints p ON p.id = l.endpoint WHERE p.uid = '{endpoint}' LIMIT 1"
         );
-        wait_for("a node has a delivery of it in flight", LIMIT, async || {
+        wait_for("a node has a delivery of it in flight", WAIT_LIMIT, async || {
             let pid = self.query(&sql).await;
             self.members.iter().position(|member| member.node.pid().to_string() == pid)
         })
@@ -265,7 +266,7 @@ impl ClusterFixture {
         let begun = Instant::now();
         for member in 0..self.members.len() {
             let client = self.client(member);
-            wait_until("a node takes events", LIMIT, async || {
+            wait_until("a node takes events", WAIT_LIMIT, async || {
                 let event = json!({ "type": "thing.else", "data": 1 });
                 client.try_publish("a", &event).await.is_ok_and(|answer| answer.status == 202)
             })
@@ -278,7 +279,7 @@ impl ClusterFixture {
     pub(super) async fn is_shared_evenly(&self, among: &[usize]) -> Duration {
         let begun = Instant::now();
         let fair = 256_u64.div_ceil(among.len() as u64);
-        wait_until("every node has its part", LIMIT, async || {
+        wait_until("every node has its part", WAIT_LIMIT, async || {
             let system = self.client(among[0]).get("/v1/system").await.expect(200);
             let nodes = system["nodes"].as_array().unwrap();
             let parts: Vec<u64> = nodes.iter().filter_map(|node| node["shards"].as_u64()).collect();
@@ -301,11 +302,11 @@ impl ClusterFixture {
         while begun.elapsed() < SETTLED_WITHIN && self.count("deliveries_open WHERE state < 4").await > 0 {
             tokio::time::sleep(QUERY_INTERVAL).await;
         }
-        let settled = begun.elapsed();
+        let applied = begun.elapsed();
         let rows = dump_database(&self.server);
         let figures = DeliveryFigures::of(&self.producers.sent(), &self.receiver.receipts(), &rows);
         let totals = Violations::of(&self.receiver, &self.server);
-        let mut verdict = FaultOutcome::new(fault, &self.before, &figures, totals, settled);
+        let mut verdict = FaultOutcome::new(fault, &self.before, &figures, totals, applied);
         if !self.wires.is_empty() {
             // The server numbers the statements of a transaction; in one with several statements the first writes no
             // event.

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 const APPS: [&str; 3] = ["bakery", "dairy", "mill"];
 /// Notices before the kill and after it.
 const NOTICES_BEFORE: usize = 9;
@@ -39,7 +39,7 @@ impl NodePair {
         let started = tokio::join!(homes[0].start(), homes[1].start());
         let pair = Self { server, nodes: [started.0, started.1], _homes: homes };
         let halves = "SELECT count(*) FROM (SELECT 1 FROM posthaste.shards GROUP BY epoch HAVING count(*) = 128) AS half";
-        wait_until("both have their part", LIMIT, async || pair.ask(halves) == "2").await;
+        wait_until("both have their part", WAIT_LIMIT, async || pair.ask(halves) == "2").await;
         pair
     }
 
@@ -62,7 +62,7 @@ impl NodePair {
 
     async fn all_is_delivered(&self) {
         let live = "SELECT count(*) FROM posthaste.deliveries_open";
-        wait_until("nothing is pending", LIMIT, async || self.ask(live) == "0").await;
+        wait_until("nothing is pending", WAIT_LIMIT, async || self.ask(live) == "0").await;
     }
 }
 
@@ -91,7 +91,7 @@ fn mails_about(post: &mail::TestMailServer, delivery: &str) -> BTreeSet<String> 
 
 async fn all_are_mailed(pair: &NodePair, post: &mail::TestMailServer, dead: &BTreeSet<String>) {
     let waiting = "SELECT count(*) FROM posthaste.notices WHERE email_state = 1";
-    wait_until("every notice is mailed", LIMIT, async || {
+    wait_until("every notice is mailed", WAIT_LIMIT, async || {
         dead.iter().all(|delivery| !mails_about(post, delivery).is_empty()) && pair.ask(waiting) == "0"
     })
     .await;
@@ -110,7 +110,7 @@ async fn two_nodes_mail_each_notice_once_also_when_the_leader_is_killed_among_ma
     }
     let other = pair.client(1);
     let knows = async || other.get("/v1/apps/mill/endpoints/shop").await.status == 200;
-    wait_until("the other knows the endpoints", LIMIT, knows).await;
+    wait_until("the other knows the endpoints", WAIT_LIMIT, knows).await;
     let both = [pair.client(0), pair.client(1)];
     let mut dead = BTreeSet::new();
     let_die(&both, NOTICES_BEFORE, &mut dead).await;
@@ -118,17 +118,18 @@ async fn two_nodes_mail_each_notice_once_also_when_the_leader_is_killed_among_ma
     let in_peace = times_by_mail(&post);
     assert!(in_peace.values().all(|times| *times == 1), "{in_peace:?}");
 
-    let (steward, _) = pair.leader();
-    let survivor = pair.client(steward + 1);
+    let (leader, _) = pair.leader();
+    let survivor = pair.client(leader + 1);
     let_die(&both, NOTICES_AFTER, &mut dead).await;
-    wait_until("it mails", LIMIT, async || post.mails().len() >= in_peace.len() + MAILED_BEFORE_KILL).await;
+    wait_until("it mails", WAIT_LIMIT, async || post.mails().len() >= in_peace.len() + MAILED_BEFORE_KILL)
+        .await;
     // The mail server takes the next one, but its sender gets no answer.
     post.answers(&json!({ "data_takes": 60 }));
     let so_far = post.mails().len();
-    wait_until("one is on its way", LIMIT, async || post.mails().len() > so_far).await;
+    wait_until("one is on its way", WAIT_LIMIT, async || post.mails().len() > so_far).await;
     let sent = "posthaste_mails_total{outcome=\"sent\"}";
     assert_eq!(survivor.metric(sent).await as usize, 0, "one of them mails");
-    pair.nodes[steward].kill().await;
+    pair.nodes[leader].kill().await;
     let before = post.mails();
     let on_its_way = before.last().unwrap().header("Message-ID").to_owned();
     post.answers(&json!({}));
@@ -158,19 +159,19 @@ async fn a_replay_whose_leader_is_killed_is_finished_by_the_other_node_and_repla
     pair.all_is_delivered().await;
     assert_eq!(receiver.count_at("/e"), EVENTS);
 
-    let (steward, epoch) = pair.leader();
-    let survivor = pair.client(steward + 1);
-    let asked = json!({ "endpoint_id": "e", "status": ["delivered"], "per_second": 50 });
-    let replay = survivor.post("/v1/apps/a/replays", &asked).await.expect(201);
+    let (leader, epoch) = pair.leader();
+    let survivor = pair.client(leader + 1);
+    let body = json!({ "endpoint_id": "e", "status": ["delivered"], "per_second": 50 });
+    let replay = survivor.post("/v1/apps/a/replays", &body).await.expect(201);
     let path = format!("/v1/apps/a/replays/{}", replay["id"].as_str().unwrap());
     let is_under_way = async || receiver.count_at("/e") > EVENTS + EVENTS / 4;
-    wait_until("it is well under way", LIMIT, is_under_way).await;
-    pair.nodes[steward].kill().await;
+    wait_until("it is well under way", WAIT_LIMIT, is_under_way).await;
+    pair.nodes[leader].kill().await;
     let in_flight =
         pair.ask(&format!("SELECT count(*) FROM posthaste.deliveries_open WHERE queue = -{epoch}"));
     let reached = survivor.get(&path).await.expect(200);
     assert_eq!(reached["state"], "running", "{reached:#}");
-    let done = wait_for("the other finishes it", LIMIT, async || {
+    let done = wait_for("the other finishes it", WAIT_LIMIT, async || {
         let replay = survivor.get(&path).await.expect(200);
         (replay["state"] == "finished").then_some(replay)
     })

@@ -17,49 +17,49 @@ const SLOW_FOR: Duration = Duration::from_secs(40);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_seconds_more_for_every_answer_make_three_nodes_slow_but_lose_nothing() {
-    let mut stage = ClusterFixture::set("").await;
-    let load = stage.load().await;
-    let before = epochs(&stage).await;
-    let mut in_flight = stage.in_flight().await;
-    stage.wires.iter().for_each(|wire| wire.delay(LATE));
-    let (begun, sent_so_far) = (Instant::now(), stage.receiver.receipts().len());
-    let accepted_so_far = stage.producers.sent().accepted.len();
+    let mut fixture = ClusterFixture::set("").await;
+    let load = fixture.load().await;
+    let before = epochs(&fixture).await;
+    let mut in_flight = fixture.in_flight().await;
+    fixture.wires.iter().for_each(|wire| wire.delay(LATE));
+    let (begun, sent_so_far) = (Instant::now(), fixture.receiver.receipts().len());
+    let accepted_so_far = fixture.producers.sent().accepted.len();
     let until = begun + SLOW_FOR / 2;
     let waiting: Vec<_> = (0..3)
         .map(|member| {
-            let (producers, client) = (stage.producers.clone(), stage.client(member));
+            let (producers, client) = (fixture.producers.clone(), fixture.client(member));
             tokio::spawn(publish_patiently(producers, client, member, until))
         })
         .collect();
     while begun.elapsed() < SLOW_FOR {
         for member in 0..3 {
-            assert_eq!(stage.client(member).get("/livez").await.status, 200);
+            assert_eq!(fixture.client(member).get("/livez").await.status, 200);
         }
-        in_flight = in_flight.max(stage.in_flight().await);
+        in_flight = in_flight.max(fixture.in_flight().await);
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let mut told = Vec::new();
+    let mut patient_answers = Vec::new();
     for patient in waiting {
-        told.push(patient.await.unwrap());
+        patient_answers.push(patient.await.unwrap());
     }
-    let sent = stage.receiver.receipts().len() - sent_so_far;
-    let accepted = stage.producers.sent().accepted.len() - accepted_so_far;
-    let kept = epochs(&stage).await.iter().filter(|epoch| before.contains(epoch)).count();
-    stage.wires.iter().for_each(|wire| wire.delay(Duration::ZERO));
-    let back = stage.all_are_back().await;
-    stage.some_are_accepted(60).await;
-    let verdict = stage.verdict("2 s more for every answer", load).await.in_flight(in_flight).back(back);
+    let sent = fixture.receiver.receipts().len() - sent_so_far;
+    let accepted = fixture.producers.sent().accepted.len() - accepted_so_far;
+    let kept = epochs(&fixture).await.iter().filter(|epoch| before.contains(epoch)).count();
+    fixture.wires.iter().for_each(|wire| wire.delay(Duration::ZERO));
+    let back = fixture.all_are_back().await;
+    fixture.some_are_accepted(60).await;
+    let verdict = fixture.verdict("2 s more for every answer", load).await.in_flight(in_flight).back(back);
     report(format_args!(
         "three nodes, meanwhile: epochs_kept={kept} requests_sent={sent} events_accepted={accepted}"
     ));
-    must_be_honest(&told);
+    must_be_honest(&patient_answers);
     if !verdict.is_kept() {
-        stage.show_troubles();
+        fixture.show_troubles();
     }
     verdict.must_be_kept();
     assert!(back < BACK_WITHIN, "{back:?}");
     assert_eq!(kept, 3, "no node's lease depends on the latency of its database");
-    for member in &mut stage.members {
+    for member in &mut fixture.members {
         assert_eq!(member.node.stop().await, Some(0), "{}", member.node.log());
     }
 }
@@ -79,37 +79,37 @@ async fn publish_patiently(
     member: usize,
     until: Instant,
 ) -> PatientAnswers {
-    let mut told = PatientAnswers::default();
+    let mut patient_answers = PatientAnswers::default();
     while Instant::now() < until {
-        let id = format!("patient{member}x{}-0", told.answers.len() + told.unanswered);
+        let id = format!("patient{member}x{}-0", patient_answers.answers.len() + patient_answers.unanswered);
         let (event, begun) = (producers.event(&id, PLAIN), Instant::now());
         let Ok(answer) = client.try_publish("a", &event).await else {
-            told.unanswered += 1;
+            patient_answers.unanswered += 1;
             continue;
         };
         let took = begun.elapsed();
         let again_after = answer.header("retry-after").parse().unwrap_or_default();
         let noted = TestAnswer { headers: answer.headers.clone(), body: answer.body.clone(), ..answer };
         producers.sent().note(&id, Ok(noted));
-        told.answers.push((answer, took));
+        patient_answers.answers.push((answer, took));
         tokio::time::sleep(Duration::from_secs(again_after)).await;
     }
-    told
+    patient_answers
 }
 
 /// Asserts that each answer is either 202, or 503 with a Retry-After.
 #[track_caller]
-fn must_be_honest(told: &[PatientAnswers]) {
-    let answers = || told.iter().flat_map(|told| &told.answers);
+fn must_be_honest(patient_answers: &[PatientAnswers]) {
+    let answers = || patient_answers.iter().flat_map(|patient_answers| &patient_answers.answers);
     let accepted = answers().filter(|(answer, _)| answer.status == 202).count();
     let slowest = answers().map(|(_, took)| *took).max().unwrap_or_default();
     report(format_args!(
         "three nodes, 2 s more for every answer, to who waits: answered={} accepted={accepted} unanswered={} slowest={slowest:.1?}",
         answers().count(),
-        told.iter().map(|told| told.unanswered).sum::<usize>()
+        patient_answers.iter().map(|patient_answers| patient_answers.unanswered).sum::<usize>()
     ));
     assert_eq!(
-        told.iter().map(|told| told.unanswered).sum::<usize>(),
+        patient_answers.iter().map(|patient_answers| patient_answers.unanswered).sum::<usize>(),
         0,
         "every publish is answered in time"
     );
@@ -119,7 +119,7 @@ fn must_be_honest(told: &[PatientAnswers]) {
     }
 }
 
-async fn epochs(stage: &ClusterFixture) -> Vec<i64> {
-    let epochs = stage.query("SELECT epoch FROM posthaste.nodes WHERE dead = 0").await;
+async fn epochs(fixture: &ClusterFixture) -> Vec<i64> {
+    let epochs = fixture.query("SELECT epoch FROM posthaste.nodes WHERE dead = 0").await;
     epochs.lines().map(|epoch| epoch.parse().unwrap()).collect()
 }

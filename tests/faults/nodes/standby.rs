@@ -3,7 +3,7 @@
 
 use super::{
     faults::BACK_WITHIN,
-    fixture::{ClusterFixture, LIMIT, OPTIONS},
+    fixture::{ClusterFixture, OPTIONS, WAIT_LIMIT},
     verdict::FaultOutcome,
 };
 use crate::harness::{NodeFolder, database::TestDatabaseServer, wait_until};
@@ -37,7 +37,7 @@ async fn a_node_that_is_started_on_a_standby_waits_until_that_is_promoted() {
         home.set("STORE", &standby.address("postgres"));
         let mut node = home.spawn(&[], &["serve"]);
         let is_told = async || node.log().contains("cannot be used yet") && node.log().contains("read-only");
-        wait_until("it waits for it", LIMIT, is_told).await;
+        wait_until("it waits for it", WAIT_LIMIT, is_told).await;
         assert!(!node.has_ended(), "{}", node.log());
         standby.run("postgres", "SELECT pg_promote()").unwrap();
         node.wait_ready().await;
@@ -54,31 +54,31 @@ async fn fail_over(is_followed: bool) -> FaultOutcome {
     let state = if is_followed { "sync" } else { "async" };
     let streams = format!("SELECT count(*) FROM pg_stat_replication WHERE sync_state = '{state}'");
     let is_streaming = async |count: &str| primary.run("postgres", &streams).unwrap() == count;
-    wait_until("the standby follows", LIMIT, async || is_streaming("1").await).await;
+    wait_until("the standby follows", WAIT_LIMIT, async || is_streaming("1").await).await;
     let both = format!(
         "postgres:///postgres?host={}&host={}&user=posthaste&target_session_attrs=read-write",
         primary.folder, standby.folder
     );
-    let mut stage = ClusterFixture::on(primary.clone(), [(); 3].map(|()| both.clone()), Vec::new()).await;
-    let load = stage.load().await;
+    let mut fixture = ClusterFixture::on(primary.clone(), [(); 3].map(|()| both.clone()), Vec::new()).await;
+    let load = fixture.load().await;
     if !is_followed {
         configure(&standby, "primary_conninfo = ''");
-        wait_until("the standby follows no more", LIMIT, async || is_streaming("0").await).await;
-        stage.some_are_accepted(60).await;
+        wait_until("the standby follows no more", WAIT_LIMIT, async || is_streaming("0").await).await;
+        fixture.some_are_accepted(60).await;
     }
-    let in_flight = stage.in_flight().await;
-    stage.run_on_server(TestDatabaseServer::crash).await;
-    stage.server = standby;
-    stage.query("SELECT pg_promote()").await;
+    let in_flight = fixture.in_flight().await;
+    fixture.run_on_server(TestDatabaseServer::crash).await;
+    fixture.server = standby;
+    fixture.query("SELECT pg_promote()").await;
     let promoted_at = Instant::now();
-    stage.all_are_back().await;
+    fixture.all_are_back().await;
     let back = promoted_at.elapsed();
-    stage.some_are_accepted(60).await;
-    for member in &stage.members {
+    fixture.some_are_accepted(60).await;
+    for member in &fixture.members {
         let has_said_so = member.node.log().contains("it lost some that it had confirmed");
         assert!(!(has_said_so && is_followed), "{}", member.node.log());
     }
-    stage.verdict("a promoted standby", load).await.in_flight(in_flight).back(back)
+    fixture.verdict("a promoted standby", load).await.in_flight(in_flight).back(back)
 }
 
 fn configure(server: &TestDatabaseServer, setting: &str) {

@@ -57,8 +57,8 @@ fn after_success(receipts: &[ReceivedWebhook], server: &TestDatabaseServer) -> u
     let known = known.unwrap();
     let recorded: HashMap<(&str, &str), i64> = known
         .lines()
-        .map(|line| {
-            let [event, endpoint, at] = line.split('|').collect::<Vec<_>>().try_into().unwrap();
+        .map(|group| {
+            let [event, endpoint, at] = group.split('|').collect::<Vec<_>>().try_into().unwrap();
             ((event, endpoint), at.parse().unwrap())
         })
         .collect();
@@ -84,9 +84,9 @@ fn inversions(receipts: &[ReceivedWebhook]) -> usize {
     let mut newest: HashMap<&str, usize> = HashMap::new();
     let mut inversions = 0;
     for receipt in receipts {
-        let (line, number) = receipt.id().rsplit_once('-').unwrap();
+        let (group, number) = receipt.id().rsplit_once('-').unwrap();
         let number = number.parse().unwrap();
-        let newest = newest.entry(line).or_insert(number);
+        let newest = newest.entry(group).or_insert(number);
         inversions += usize::from(number < *newest);
         *newest = number.max(*newest);
     }
@@ -121,7 +121,7 @@ pub(super) struct FaultOutcome {
     /// Events so far that were stored by a single-statement transaction; `None` where none can be.
     pub(super) single_statement_events: Option<usize>,
     /// The time until every delivery had ended, after publishing stopped.
-    settled: Duration,
+    has_settled: Duration,
     /// The time until other nodes had taken over.
     pub(super) takeover: Option<Duration>,
     /// The time until every node worked again.
@@ -134,7 +134,7 @@ impl FaultOutcome {
         before: &DeliveryFigures,
         figures: &DeliveryFigures,
         totals: Violations,
-        settled: Duration,
+        has_settled: Duration,
     ) -> Self {
         let DeliveryFigures { lost, stuck, phantom, unexplained, unrecorded, changed, .. } = *figures;
         Self {
@@ -148,7 +148,7 @@ impl FaultOutcome {
             in_flight: 0,
             totals,
             single_statement_events: None,
-            settled,
+            has_settled,
             takeover: None,
             back: None,
         }
@@ -222,8 +222,8 @@ impl fmt::Display for FaultOutcome {
         if let Some(at_once) = self.single_statement_events {
             write!(out, " at_once={at_once}")?;
         }
-        let settled = Some(self.settled);
-        for (name, took) in [("takeover", self.takeover), ("back", self.back), ("settled", settled)] {
+        let has_settled = Some(self.has_settled);
+        for (name, took) in [("takeover", self.takeover), ("back", self.back), ("settled", has_settled)] {
             if let Some(took) = took {
                 write!(out, " {name}={:.1}s", took.as_secs_f64())?;
             }
@@ -243,11 +243,11 @@ fn the_verdict_counts_requests_out_of_order_and_over_the_rate() {
         at: begun + after,
         answered: Some(200),
     };
-    let line = |numbers: &[usize]| -> Vec<ReceivedWebhook> {
+    let group = |numbers: &[usize]| -> Vec<ReceivedWebhook> {
         numbers.iter().map(|number| receipt(format!("a-1-{number}"), Duration::ZERO)).collect()
     };
-    assert_eq!(inversions(&line(&[0, 1, 1, 2, 3])), 0);
-    assert_eq!(inversions(&line(&[0, 1, 0, 2, 1])), 2);
+    assert_eq!(inversions(&group(&[0, 1, 1, 2, 3])), 0);
+    assert_eq!(inversions(&group(&[0, 1, 0, 2, 1])), 2);
     let paced = |times: u32| -> Vec<ReceivedWebhook> {
         let every = Duration::from_secs(1) / (ENDPOINT_LIMITS.per_second * times);
         (0..60).map(|n| receipt(format!("p-{n}"), every * n)).collect()

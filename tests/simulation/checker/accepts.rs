@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     let mut complain = |promise, what: String| violations.push(Violation { promise, what });
     let mut first: BTreeMap<usize, &AnswerFact> = BTreeMap::new();
-    for answer in &evidence.journal.answers {
+    for answer in &evidence.event_log.answers {
         let mut earlier = *first.entry(answer.plan).or_insert(answer);
         // A producer that asks again after the event was removed publishes another one.
         let gone_at = evidence.events.get(&earlier.event).and_then(|event| event.gone_at);
@@ -59,8 +59,8 @@ fn missing(evidence: &Evidence<'_>, answer: &AnswerFact) -> Vec<String> {
     let mut missing = Vec::new();
     for (receiver, endpoint) in evidence.receivers.iter().zip(&plan.endpoints) {
         let may_skip = receiver.contract.off.published == PublishedWhileDisabled::None;
-        let may_be_left_out =
-            receiver.switches.was_deleted(at) || (may_skip && receiver.switches.may_have_been_disabled(at));
+        let may_be_left_out = receiver.availability_changes.was_deleted(at)
+            || (may_skip && receiver.availability_changes.may_have_been_disabled(at));
         if !may_be_left_out && !answer.deliveries.iter().any(|(_, uid)| *uid == endpoint.uid) {
             missing.push(format!("event {} has no delivery to {}", answer.plan, endpoint.uid));
         }

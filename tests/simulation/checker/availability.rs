@@ -15,9 +15,9 @@ struct AvailabilitySpan {
 
 impl AvailabilityHistory {
     /// `gone`: when answers came that disable the endpoint and are in the history.
-    pub(crate) fn of(journal: &EventLog, endpoint: usize, gone: Vec<Timestamp>, excuses: &Excuses) -> Self {
-        let by_hand = journal
-            .switches
+    pub(crate) fn of(event_log: &EventLog, endpoint: usize, gone: Vec<Timestamp>, excuses: &Excuses) -> Self {
+        let manual = event_log
+            .availability_changes
             .iter()
             .filter(|fact| {
                 fact.endpoint == endpoint
@@ -33,7 +33,7 @@ impl AvailabilityHistory {
             from: at.as_millis(),
             to: excuses.latest(at.as_millis()),
         });
-        Self(by_hand.chain(gone).collect())
+        Self(manual.chain(gone).collect())
     }
 
     fn disablings(&self) -> impl Iterator<Item = &AvailabilitySpan> {

@@ -17,13 +17,13 @@ use posthaste::domain::{
 pub(crate) fn check(
     file: &DeliveryFile<'_>,
     receiver: &ReceiverFacts,
-    standing: &ExpectedDeliveryState,
+    expected: &ExpectedDeliveryState,
     is_murky: bool,
 ) -> Option<Violation> {
     let finished_at = file.finished_at.map_or(0, Timestamp::as_millis);
     let complain = |promise, what: &str| {
         let text = format!(
-            "{what}: {:?} {:?} finished {finished_at}, {standing:?} rows {:?}",
+            "{what}: {:?} {:?} finished {finished_at}, {expected:?} rows {:?}",
             file.state, file.reason, file.rows
         );
         Some(file.complain(promise, text))
@@ -32,7 +32,7 @@ pub(crate) fn check(
         (DeliveryState::Pending | DeliveryState::Retrying | DeliveryState::InFlight, _) => {
             return complain(Promise::Stuck, "never ended");
         }
-        (DeliveryState::Held, _) if !receiver.is_off => {
+        (DeliveryState::Held, _) if !receiver.is_disabled => {
             return complain(Promise::Stuck, "held for an endpoint that is on");
         }
         (DeliveryState::Held, _) => return None,
@@ -41,41 +41,43 @@ pub(crate) fn check(
     if file.state == DeliveryState::Delivered {
         return delivered(file).or_else(|| {
             let is_right =
-                is_murky || matches!(standing.end, Some(CourseEnd::Delivered(at)) if at == finished_at);
+                is_murky || matches!(expected.end, Some(CourseEnd::Delivered(at)) if at == finished_at);
             if is_right { None } else { complain(Promise::WrongEnd, "delivered at another time") }
         });
     }
-    if is_murky || standing.end == Some(CourseEnd::Elsewhere) {
+    if is_murky || expected.end == Some(CourseEnd::Elsewhere) {
         return None;
     }
     let is_right = match (file.state, file.reason) {
-        (DeliveryState::Dead, Some(EndReason::Exhausted)) => match standing.end {
+        (DeliveryState::Dead, Some(EndReason::Exhausted)) => match expected.end {
             Some(CourseEnd::Exhausted(at)) => at == finished_at,
             None => {
-                standing.at_due == DueAction::Exhaust
-                    && is_punctual(receiver, standing, standing.due.from, finished_at)
+                expected.at_due == DueAction::Exhaust
+                    && is_punctual(receiver, expected, expected.due.from, finished_at)
             }
             _ => false,
         },
         (DeliveryState::Dead, Some(EndReason::RefusedByReceiver)) => {
-            standing.end == Some(CourseEnd::Refused(finished_at))
+            expected.end == Some(CourseEnd::Refused(finished_at))
         }
         (DeliveryState::Dead, Some(EndReason::Closed)) => {
-            standing.end == Some(CourseEnd::Closed) || file.was_closed_by_retention()
+            expected.end == Some(CourseEnd::Closed) || file.was_closed_by_retention()
         }
-        (DeliveryState::Cancelled, Some(EndReason::Manual)) => standing.end == Some(CourseEnd::ByHand),
+        (DeliveryState::Cancelled, Some(EndReason::Manual)) => expected.end == Some(CourseEnd::ByHand),
         (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled)) => {
             let off = receiver.contract.off;
             let cancels = off.waiting == WaitingWhenDisabled::Cancelled
                 || off.published != PublishedWhileDisabled::Held;
-            standing.end.is_none() && cancels && receiver.switches.may_have_been_disabled(finished_at)
+            expected.end.is_none()
+                && cancels
+                && receiver.availability_changes.may_have_been_disabled(finished_at)
         }
         (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)) => {
-            standing.end.is_none() && receiver.switches.was_deleted(finished_at)
+            expected.end.is_none() && receiver.availability_changes.was_deleted(finished_at)
         }
         (DeliveryState::Expired, Some(EndReason::GaveUp)) => {
-            let give_up_at = standing.give_up_at.unwrap_or(i64::MAX);
-            standing.end.is_none() && is_punctual(receiver, standing, give_up_at, finished_at)
+            let give_up_at = expected.give_up_at.unwrap_or(i64::MAX);
+            expected.end.is_none() && is_punctual(receiver, expected, give_up_at, finished_at)
         }
         _ => false,
     };
@@ -85,12 +87,12 @@ pub(crate) fn check(
 /// Whether it ended not before `from`, and as soon as it could.
 fn is_punctual(
     receiver: &ReceiverFacts,
-    standing: &ExpectedDeliveryState,
+    expected: &ExpectedDeliveryState,
     from: i64,
     finished_at: i64,
 ) -> bool {
     let asked_a_little_earlier = from - 100;
-    let latest = standing.latest(receiver, finished_at).max(receiver.excuses.latest(from));
+    let latest = expected.latest(receiver, finished_at).max(receiver.excuses.latest(from));
     finished_at >= asked_a_little_earlier && finished_at <= latest
 }
 

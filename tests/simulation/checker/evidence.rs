@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 pub(crate) struct Evidence<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) journal: &'a EventLog,
+    pub(crate) event_log: &'a EventLog,
     pub(crate) events: BTreeMap<EventId, EventRow>,
     pub(crate) files: Vec<DeliveryFile<'a>>,
     pub(crate) receivers: Vec<ReceiverFacts>,
@@ -39,9 +39,9 @@ pub(crate) struct EventRow {
 /// Facts about one endpoint.
 pub(crate) struct ReceiverFacts {
     pub(crate) contract: Contract,
-    pub(crate) switches: AvailabilityHistory,
+    pub(crate) availability_changes: AvailabilityHistory,
     pub(crate) excuses: Excuses,
-    pub(crate) is_off: bool,
+    pub(crate) is_disabled: bool,
     /// When a rule disabled it, and when its owner was warned.
     pub(crate) disabled_by_rule: Vec<Timestamp>,
     pub(crate) warned: Vec<Timestamp>,
@@ -119,31 +119,31 @@ impl Figures {
 }
 
 impl<'a> Evidence<'a> {
-    pub(crate) fn read(plan: &'a Plan, journal: &'a EventLog, disk: &Connection) -> Self {
-        let (mut files, attempts) = (read_files(journal, disk), read_attempts(disk));
+    pub(crate) fn read(plan: &'a Plan, event_log: &'a EventLog, disk: &Connection) -> Self {
+        let (mut files, attempts) = (read_files(event_log, disk), read_attempts(disk));
         let places: BTreeMap<DeliveryId, usize> =
             files.iter().enumerate().map(|(n, file)| (file.id, n)).collect();
         for (delivery, row) in attempts {
-            if let Some(&place) = places.get(&delivery) {
-                files[place].rows.push(row);
+            if let Some(&index) = places.get(&delivery) {
+                files[index].rows.push(row);
             }
         }
-        for post in &journal.posts {
-            if let Some(&place) = places.get(&post.attempt.delivery) {
-                files[place].posts.push(post);
+        for post in &event_log.posts {
+            if let Some(&index) = places.get(&post.attempt.delivery) {
+                files[index].posts.push(post);
             }
         }
-        for ask in &journal.asks {
-            if let Some(&place) = places.get(&ask.delivery) {
-                files[place].asks.push(ask);
+        for ask in &event_log.asks {
+            if let Some(&index) = places.get(&ask.delivery) {
+                files[index].asks.push(ask);
             }
             if let ActionAnswer::Made(made) = &ask.said
-                && let Some(&place) = places.get(&made.id)
+                && let Some(&index) = places.get(&made.id)
             {
-                files[place].made_by = Some(ask);
+                files[index].made_by = Some(ask);
             }
         }
-        let mut evidence = Self { plan, journal, events: read_events(disk), files, receivers: Vec::new() };
+        let mut evidence = Self { plan, event_log, events: read_events(disk), files, receivers: Vec::new() };
         evidence.receivers =
             (0..plan.endpoints.len()).map(|number| evidence.receiver(number, disk)).collect();
         evidence
@@ -151,10 +151,10 @@ impl<'a> Evidence<'a> {
 
     fn receiver(&self, number: usize, disk: &Connection) -> ReceiverFacts {
         let contract = self.plan.endpoints[number].resolved();
-        let id = self.journal.endpoints[number];
-        let is_off = "SELECT disabled IS NOT NULL FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
-        let is_off = disk.query_row(is_off, [id.as_i64()], |row| row.get(0)).unwrap_or(false);
-        let excuses = Excuses::of(self.plan, self.journal, number, &contract);
+        let id = self.event_log.endpoints[number];
+        let is_disabled = "SELECT disabled IS NOT NULL FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
+        let is_disabled = disk.query_row(is_disabled, [id.as_i64()], |row| row.get(0)).unwrap_or(false);
+        let excuses = Excuses::of(self.plan, self.event_log, number, &contract);
         // A test says nothing about its endpoint, whatever the answer.
         let counts = |file: &&DeliveryFile<'_>| {
             file.receiver == number && !self.events.get(&file.event).is_some_and(|event| event.is_test)
@@ -167,12 +167,12 @@ impl<'a> Evidence<'a> {
         });
         let ruled_off = health::ruled_off(disk, id);
         let gone = gone.chain(ruled_off.iter().copied());
-        let switches = AvailabilityHistory::of(self.journal, number, gone.collect(), &excuses);
+        let availability_changes = AvailabilityHistory::of(self.event_log, number, gone.collect(), &excuses);
         ReceiverFacts {
             contract,
-            switches,
+            availability_changes,
             excuses,
-            is_off,
+            is_disabled,
             disabled_by_rule: ruled_off,
             warned: health::warned(disk, id),
         }
@@ -186,11 +186,11 @@ impl<'a> Evidence<'a> {
         let mut figures = Figures {
             events: self.events.len(),
             deliveries: self.files.len(),
-            posts: self.journal.posts.len(),
+            posts: self.event_log.posts.len(),
             disabled_by_rule: self.receivers.iter().map(|receiver| receiver.disabled_by_rule.len()).sum(),
             ..Figures::default()
         };
-        let ended = |ending| self.journal.lives.iter().filter(|life| life.ending == Some(ending)).count();
+        let ended = |ending| self.event_log.lives.iter().filter(|life| life.ending == Some(ending)).count();
         (figures.kills, figures.stops) = (ended(ProcessEnd::Killed), ended(ProcessEnd::Stopped));
         for file in &self.files {
             figures.delivered += usize::from(file.state == DeliveryState::Delivered);
@@ -214,9 +214,9 @@ impl DeliveryFile<'_> {
 
     /// Whether it is a dead letter that was neither replayed in time nor closed by a person.
     pub(crate) fn was_closed_by_retention(&self) -> bool {
-        let by_hand =
+        let manual =
             |ask: &&ActionFact| ask.kind == ActionKind::Close && !matches!(ask.said, ActionAnswer::Refused);
-        self.reason == Some(EndReason::Closed) && !self.asks.iter().any(by_hand)
+        self.reason == Some(EndReason::Closed) && !self.asks.iter().any(manual)
     }
 
     pub(crate) fn is_recorded_success(&self, post: &SeenRequest) -> bool {
@@ -235,7 +235,7 @@ impl DeliveryFile<'_> {
 impl AttemptRow {
     /// Whether its note begins like this.
     pub(crate) fn has_note(&self, note: &str) -> bool {
-        self.note.as_ref().is_some_and(|told| told.starts_with(note))
+        self.note.as_ref().is_some_and(|text| text.starts_with(note))
     }
 }
 
@@ -257,7 +257,7 @@ fn instant(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Option<Ti
     Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_millis))
 }
 
-fn read_files<'a>(journal: &EventLog, disk: &Connection) -> Vec<DeliveryFile<'a>> {
+fn read_files<'a>(event_log: &EventLog, disk: &Connection) -> Vec<DeliveryFile<'a>> {
     let columns = "id, event, endpoint, state, reason, attempt_count, history_len, finished_at, replay_of";
     let sql = &with_gone(columns, "deliveries", "ORDER BY 1");
     let mut rows = disk.prepare(sql).unwrap();
@@ -266,7 +266,7 @@ fn read_files<'a>(journal: &EventLog, disk: &Connection) -> Vec<DeliveryFile<'a>
         Ok(DeliveryFile {
             id: row.get(0).map(DeliveryId::from_i64)?,
             event: row.get(1).map(EventId::from_i64)?,
-            receiver: journal.endpoints.iter().position(|known| *known == endpoint).unwrap(),
+            receiver: event_log.endpoints.iter().position(|known| *known == endpoint).unwrap(),
             state: DeliveryState::ALL[row.get::<_, u8>(3)? as usize],
             reason: row.get::<_, Option<u8>>(4)?.map(|number| EndReason::ALL[number as usize]),
             attempt_count: row.get(5)?,

@@ -19,19 +19,19 @@ const RETRY_AFTER_DISK_TROUBLE: i64 = 1300;
 const THROTTLED_MAX: i64 = 5 * MINUTE;
 
 impl Excuses {
-    pub(crate) fn of(plan: &Plan, journal: &EventLog, receiver: usize, contract: &Contract) -> Self {
+    pub(crate) fn of(plan: &Plan, event_log: &EventLog, receiver: usize, contract: &Contract) -> Self {
         let mut spans = Vec::new();
         let is_shared = plan.permits < 1000 || plan.limits.is_shared();
         // A queue holds a permit while it waits for a token: where permits are few, all wait with it.
-        let lanes = if is_shared { 0..plan.endpoints.len() } else { receiver..receiver + 1 };
-        let token_wait = lanes.map(|lane| plan.limits.token_wait(lane)).max().unwrap_or(0);
-        for (number, life) in journal.lives.iter().enumerate() {
+        let queues = if is_shared { 0..plan.endpoints.len() } else { receiver..receiver + 1 };
+        let token_wait = queues.map(|queue| plan.limits.token_wait(queue)).max().unwrap_or(0);
+        for (number, life) in event_log.lives.iter().enumerate() {
             let Some(leaving) = life.leaving_at else { continue };
-            let ready = journal.lives[number + 1..].iter().find_map(|next| next.ready_at);
+            let ready = event_log.lives[number + 1..].iter().find_map(|next| next.ready_at);
             let ready = ready.map_or(i64::MAX, |at| at.as_millis() + token_wait);
             spans.push((leaving.as_millis() - LATENESS_TOLERANCE, ready));
         }
-        for trouble in &journal.troubles {
+        for trouble in &event_log.troubles {
             spans.push((
                 trouble.from.as_millis() - LATENESS_TOLERANCE,
                 trouble.until.as_millis() + RETRY_AFTER_DISK_TROUBLE,
@@ -39,10 +39,10 @@ impl Excuses {
         }
         let is_narrow = plan.endpoints[receiver].max_in_flight.is_some() || token_wait > 0;
         let is_adaptive = contract.pacing == Pacing::Adaptive;
-        let lane = journal.endpoints[receiver];
-        for post in journal.posts.iter().filter(|post| is_shared || post.lane == lane) {
+        let queue = event_log.endpoints[receiver];
+        for post in event_log.posts.iter().filter(|post| is_shared || post.queue == queue) {
             let end = end_of(post);
-            let is_own = post.lane == lane;
+            let is_own = post.queue == queue;
             let mut until = end.max(post.started_at.as_millis() + token_wait);
             if is_own && is_adaptive && has_failed(post) {
                 until = until.max(end + throttled_for(post, contract));
@@ -56,8 +56,8 @@ impl Excuses {
 
     /// The latest time at which something due at `due` is still on time.
     pub(crate) fn latest(&self, due: i64) -> i64 {
-        let place = self.0.partition_point(|(_, to)| *to < due);
-        let excused = self.0.get(place).filter(|(from, _)| *from <= due).map_or(due, |(_, to)| *to);
+        let index = self.0.partition_point(|(_, to)| *to < due);
+        let excused = self.0.get(index).filter(|(from, _)| *from <= due).map_or(due, |(_, to)| *to);
         excused.saturating_add(LATENESS_TOLERANCE)
     }
 }
@@ -76,8 +76,8 @@ fn has_failed(post: &SeenRequest) -> bool {
 /// contract.
 fn throttled_for(post: &SeenRequest, contract: &Contract) -> i64 {
     let longest = contract.retry.waits.iter().max().map_or(0, |wait| wait.as_millis() as i64);
-    let asked = post.retry_after.map_or(0, |seconds| (i64::from(seconds) * SECOND).min(longest));
-    asked.max(THROTTLED_MAX)
+    let requested = post.retry_after.map_or(0, |seconds| (i64::from(seconds) * SECOND).min(longest));
+    requested.max(THROTTLED_MAX)
 }
 
 fn merged(mut spans: Vec<(i64, i64)>) -> Vec<(i64, i64)> {

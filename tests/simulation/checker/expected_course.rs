@@ -56,7 +56,7 @@ pub(crate) struct ExpectedDeliveryState {
     pub(crate) give_up_at: Option<i64>,
     /// The end of the last attempt.
     pub(crate) last_end: i64,
-    place: usize,
+    retry_index: usize,
     /// An extra manual attempt is due; afterwards it goes back to this.
     extra: Option<ReturnState>,
 }
@@ -82,20 +82,20 @@ pub(crate) fn check(
 ) {
     let is_murky = file.asks.iter().any(|ask| matches!(ask.said, ActionAnswer::Unknown));
     let receiver = &evidence.receivers[file.receiver];
-    let Some(mut standing) = initial_state(evidence, file, receiver) else { return };
-    if let Some(turn) = lines.turn_of(evidence, file) {
-        standing.due.to = standing.due.to.max(turn.as_millis());
+    let Some(mut expected) = initial_state(evidence, file, receiver) else { return };
+    if let Some(order_seq) = lines.turn_of(evidence, file) {
+        expected.due.to = expected.due.to.max(order_seq.as_millis());
     }
     let mut course = Course {
         file,
         receiver,
         is_test: evidence.events[&file.event].is_test,
-        standing,
+        expected,
         unnumbered: 0,
         violations: Vec::new(),
     };
     course.walk();
-    let (mut standing, found) = (course.standing, course.violations);
+    let (mut expected, found) = (course.expected, course.violations);
     if retention::lost_its_data(evidence, file) {
         return;
     }
@@ -105,7 +105,7 @@ pub(crate) fn check(
         is_retry && file.finished_at.is_some_and(|at| at < ask.answered_at)
     };
     if evidence.plan.retention.is_some() && file.asks.iter().any(ended_before) {
-        standing = standing.back_if_extra();
+        expected = expected.back_if_extra();
     }
     if !is_murky {
         violations.extend(found);
@@ -117,7 +117,7 @@ pub(crate) fn check(
     if is_waiting && lines.is_blocked(evidence, file) {
         return;
     }
-    violations.extend(ends::check(file, receiver, &standing, is_murky));
+    violations.extend(ends::check(file, receiver, &expected, is_murky));
 }
 
 fn initial_state(
@@ -142,7 +142,7 @@ fn initial_state(
         end: None,
         give_up_at: age.map(|age| due.to + age),
         last_end: due.from,
-        place: 0,
+        retry_index: 0,
         extra: None,
     })
 }
@@ -155,7 +155,7 @@ struct Course<'a> {
     file: &'a DeliveryFile<'a>,
     receiver: &'a ReceiverFacts,
     is_test: bool,
-    standing: ExpectedDeliveryState,
+    expected: ExpectedDeliveryState,
     /// Rows of the history that have no number.
     unnumbered: u32,
     violations: Vec<Violation>,
@@ -178,9 +178,9 @@ impl Course<'_> {
     }
 
     fn complain(&mut self, promise: Promise, what: &str, at: i64) {
-        let Self { file, standing, .. } = self;
+        let Self { file, expected, .. } = self;
         let text = format!(
-            "{what} at {}: {standing:?} rows {:?} asks {:?}",
+            "{what} at {}: {expected:?} rows {:?} asks {:?}",
             Timestamp::from_millis(at),
             file.rows,
             file.asks
@@ -190,13 +190,13 @@ impl Course<'_> {
 
     fn ask(&mut self, ask: &ActionFact, after: &Delivery) {
         let at = ask.answered_at.as_millis();
-        let standing = self.standing;
+        let expected = self.expected;
         match ask.kind {
             ActionKind::Retry => {
                 let Some(back) = after.saved_state else {
                     return self.complain(Promise::Schedule, "a retry that goes back nowhere", at);
                 };
-                let mut stood = ReturnState { due: standing.due, at_due: standing.at_due, end: standing.end };
+                let mut stood = ReturnState { due: expected.due, at_due: expected.at_due, end: expected.end };
                 if back.state == DeliveryState::Retrying {
                     self.must_have_waited(back.due.map_or(0, Timestamp::as_millis), at);
                     stood.due = Window::at(back.due.map_or(0, Timestamp::as_millis));
@@ -204,30 +204,30 @@ impl Course<'_> {
                 } else {
                     stood.end = stood.end.or(Some(CourseEnd::Elsewhere));
                 }
-                self.standing.extra = Some(stood);
-                self.standing.due = requested_window(ask);
-                self.standing.at_due = DueAction::Attempt;
-                self.standing.end = None;
+                self.expected.extra = Some(stood);
+                self.expected.due = requested_window(ask);
+                self.expected.at_due = DueAction::Attempt;
+                self.expected.end = None;
             }
             ActionKind::Replay => {
                 let age = self.receiver.contract.retry.give_up_after.map(|age| age.as_millis() as i64);
-                self.standing = ExpectedDeliveryState {
+                self.expected = ExpectedDeliveryState {
                     due: requested_window(ask),
                     at_due: DueAction::Attempt,
                     end: None,
                     give_up_at: age.map(|age| at + age),
-                    place: 0,
+                    retry_index: 0,
                     extra: None,
-                    ..standing
+                    ..expected
                 };
             }
             ActionKind::Cancel => {
-                self.standing =
-                    ExpectedDeliveryState { end: Some(CourseEnd::ByHand), extra: None, ..standing }
+                self.expected =
+                    ExpectedDeliveryState { end: Some(CourseEnd::ByHand), extra: None, ..expected }
             }
             ActionKind::Close => {
-                self.standing =
-                    ExpectedDeliveryState { end: Some(CourseEnd::Closed), extra: None, ..standing }
+                self.expected =
+                    ExpectedDeliveryState { end: Some(CourseEnd::Closed), extra: None, ..expected }
             }
             ActionKind::Test => {}
         }
@@ -235,15 +235,15 @@ impl Course<'_> {
 
     /// Checks the due time of a delivery that was retrying when an extra attempt was requested.
     fn must_have_waited(&mut self, due: i64, at: i64) {
-        let standing = self.standing;
-        let released = self.receiver.switches.last_enabled(at).unwrap_or(0);
+        let expected = self.expected;
+        let released = self.receiver.availability_changes.last_enabled(at).unwrap_or(0);
         let is_brought_forward = self.receiver.contract.pacing == Pacing::Adaptive
             && due <= made_at(self.file.id.as_i64()).as_millis().max(released);
         // The end of its age counts from when a replay was requested, a little before its answer.
-        let from = standing.due.from - if standing.at_due == DueAction::Expire { 100 } else { 0 };
-        let is_right = standing.end.is_none()
+        let from = expected.due.from - if expected.at_due == DueAction::Expire { 100 } else { 0 };
+        let is_right = expected.end.is_none()
             && (due >= from || is_brought_forward)
-            && due <= standing.due.to.max(released) + 1;
+            && due <= expected.due.to.max(released) + 1;
         if !is_right {
             self.complain(Promise::Schedule, &format!("was to be due {}", Timestamp::from_millis(due)), at);
         }
@@ -253,30 +253,30 @@ impl Course<'_> {
         let post = self.file.post_of(row);
         let started_at = row.started_at.as_millis();
         // A probe of a throttled endpoint: an extra attempt, after which everything is as it was.
-        let is_ahead = row.has_note(EARLY_PROBE_NOTE) || row.has_note(UNNEEDED_PROBE_NOTE);
-        if is_ahead && self.standing.extra.is_none() {
-            let ExpectedDeliveryState { due, at_due, end, .. } = self.standing;
-            self.standing.extra = Some(ReturnState { due, at_due, end });
+        let is_early_probe = row.has_note(EARLY_PROBE_NOTE) || row.has_note(UNNEEDED_PROBE_NOTE);
+        if is_early_probe && self.expected.extra.is_none() {
+            let ExpectedDeliveryState { due, at_due, end, .. } = self.expected;
+            self.expected.extra = Some(ReturnState { due, at_due, end });
         }
         let Some(post) = post else {
             // A takeover: due at once, or back to where it was before the extra attempt.
             let mut next =
-                ExpectedDeliveryState { due: Window::at(started_at), last_end: started_at, ..self.standing };
+                ExpectedDeliveryState { due: Window::at(started_at), last_end: started_at, ..self.expected };
             next.at_due = DueAction::Attempt;
-            self.standing = next.back_if_extra();
+            self.expected = next.back_if_extra();
             self.unnumbered += 1;
             return;
         };
         self.must_be_on_time(post, row, started_at);
         let end = post.ended_at.or(post.dropped_at).unwrap_or(post.started_at).as_millis();
-        self.standing.last_end = end;
+        self.expected.last_end = end;
         match row.class {
-            OutcomeClass::Ok => self.standing.end = Some(CourseEnd::Delivered(end)),
-            OutcomeClass::StaleConnection if !is_ahead => self.standing.due = Window::at(end),
+            OutcomeClass::Ok => self.expected.end = Some(CourseEnd::Delivered(end)),
+            OutcomeClass::StaleConnection if !is_early_probe => self.expected.due = Window::at(end),
             // An automatic one: it ends like any other.
-            _ if is_ahead && self.refuses(post) => self.standing.end = Some(CourseEnd::Refused(end)),
-            _ if self.standing.extra.is_some() => self.standing = self.standing.back_if_extra(),
-            OutcomeClass::Unknown => self.standing.due = Window::at(end),
+            _ if is_early_probe && self.refuses(post) => self.expected.end = Some(CourseEnd::Refused(end)),
+            _ if self.expected.extra.is_some() => self.expected = self.expected.back_if_extra(),
+            OutcomeClass::Unknown => self.expected.due = Window::at(end),
             OutcomeClass::Local => {
                 let wait = (LOCAL_ERROR_WAIT << self.unnumbered.min(10)).min(LOCAL_ERROR_WAIT_MAX);
                 self.wait(Window::at(end + wait), DueAction::Attempt);
@@ -287,31 +287,32 @@ impl Course<'_> {
     }
 
     fn must_be_on_time(&mut self, post: &SeenRequest, row: &AttemptRow, at: i64) {
-        let (standing, receiver) = (self.standing, self.receiver);
-        if standing.end.is_some() {
+        let (expected, receiver) = (self.expected, self.receiver);
+        if expected.end.is_some() {
             return self.complain(Promise::AfterEnd, "an attempt after the end", at);
         }
-        if standing.at_due != DueAction::Attempt {
+        if expected.at_due != DueAction::Attempt {
             return self.complain(Promise::Schedule, "one attempt too many", at);
         }
         // A recovered endpoint need not wait, and the history says so; being held in between makes it forget.
-        let was_held = receiver.switches.last_enabled(at).is_some_and(|on| on >= standing.last_end);
+        let was_held =
+            receiver.availability_changes.last_enabled(at).is_some_and(|on| on >= expected.last_end);
         let may_be_early = receiver.contract.pacing == Pacing::Adaptive
             && (EARLY_NOTES.iter().any(|note| row.has_note(note)) || was_held);
-        if at < standing.due.from && !may_be_early {
-            self.complain(Promise::Schedule, &format!("{} ms early", standing.due.from - at), at);
+        if at < expected.due.from && !may_be_early {
+            self.complain(Promise::Schedule, &format!("{} ms early", expected.due.from - at), at);
         }
-        let latest = standing.latest(receiver, at);
+        let latest = expected.latest(receiver, at);
         if at > latest {
             self.complain(Promise::Schedule, &format!("{} ms late", at - latest), at);
         }
-        if !self.is_test && !post.fresh && receiver.switches.is_certainly_disabled(at) {
+        if !self.is_test && !post.fresh && receiver.availability_changes.is_certainly_disabled(at) {
             self.complain(Promise::AfterEnd, "an attempt to an endpoint that is off", at);
         }
         let cancels =
-            receiver.contract.off.waiting == WaitingWhenDisabled::Cancelled && standing.extra.is_none();
-        let waited_from = receiver.excuses.latest(standing.last_end.max(standing.due.from.min(at)));
-        if cancels && !self.is_test && receiver.switches.was_disabled_between(waited_from, at) {
+            receiver.contract.off.waiting == WaitingWhenDisabled::Cancelled && expected.extra.is_none();
+        let waited_from = receiver.excuses.latest(expected.last_end.max(expected.due.from.min(at)));
+        if cancels && !self.is_test && receiver.availability_changes.was_disabled_between(waited_from, at) {
             self.complain(Promise::AfterEnd, "an attempt after the endpoint's being off cancelled it", at);
         }
     }
@@ -328,27 +329,27 @@ impl Course<'_> {
     fn failed(&mut self, post: &SeenRequest, end: i64) {
         let contract = &self.receiver.contract;
         if self.refuses(post) {
-            self.standing.end = Some(CourseEnd::Refused(end));
+            self.expected.end = Some(CourseEnd::Refused(end));
             return;
         }
-        let wait = contract.retry.waits.get(self.standing.place);
-        self.standing.place += 1;
+        let wait = contract.retry.waits.get(self.expected.retry_index);
+        self.expected.retry_index += 1;
         match (wait, contract.retry.final_wait) {
             (Some(wait), _) => {
-                let asked = self.asked_wait(post);
+                let requested = self.requested_wait(post);
                 let window = spread(wait.as_millis() as i64, contract.retry.jitter);
                 self.wait(
-                    Window { from: end + window.from.max(asked), to: end + window.to.max(asked) },
+                    Window { from: end + window.from.max(requested), to: end + window.to.max(requested) },
                     DueAction::Attempt,
                 );
             }
             (None, Some(wait)) => self.wait(Window::at(end + wait.as_millis() as i64), DueAction::Exhaust),
-            (None, None) => self.standing.end = Some(CourseEnd::Exhausted(end)),
+            (None, None) => self.expected.end = Some(CourseEnd::Exhausted(end)),
         }
     }
 
     /// Returns the wait that the receiver asked for, as far as the contract honours it.
-    fn asked_wait(&self, post: &SeenRequest) -> i64 {
+    fn requested_wait(&self, post: &SeenRequest) -> i64 {
         let contract = &self.receiver.contract;
         let honours = contract.pacing == Pacing::Adaptive && contract.retry.retry_after == RetryAfter::Honour;
         let longest = contract.retry.waits.iter().max().map_or(0, |wait| wait.as_millis() as i64);
@@ -356,16 +357,16 @@ impl Course<'_> {
     }
 
     fn wait(&mut self, due: Window, at_due: DueAction) {
-        self.standing.due = due;
-        self.standing.at_due = at_due;
-        if let Some(give_up_at) = self.standing.give_up_at
+        self.expected.due = due;
+        self.expected.at_due = at_due;
+        if let Some(give_up_at) = self.expected.give_up_at
             && give_up_at < due.to
         {
             let is_certain = give_up_at < due.from;
-            let from = give_up_at.max(self.standing.last_end);
-            self.standing.due =
+            let from = give_up_at.max(self.expected.last_end);
+            self.expected.due =
                 Window { from: if is_certain { from } else { due.from }, to: from.max(due.from) };
-            self.standing.at_due = if is_certain { DueAction::Expire } else { at_due };
+            self.expected.at_due = if is_certain { DueAction::Expire } else { at_due };
         }
     }
 }
@@ -373,7 +374,7 @@ impl Course<'_> {
 impl ExpectedDeliveryState {
     /// Returns the latest start, or end, at which a delivery that is due as it stands is on time.
     pub(crate) fn latest(&self, receiver: &ReceiverFacts, at: i64) -> i64 {
-        let released = receiver.switches.last_enabled(at).unwrap_or(0);
+        let released = receiver.availability_changes.last_enabled(at).unwrap_or(0);
         receiver.excuses.latest(self.due.to.max(self.last_end).max(released))
     }
 

@@ -42,7 +42,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
         let story = EndpointHistory::of(evidence, number);
         for what in story.wrong_offs().into_iter().chain(story.wrong_warnings()).chain(story.missed_offs()) {
             let what = format!("receiver-{number}: {what}");
-            violations.push(Violation { promise: Promise::Switched, what });
+            violations.push(Violation { promise: Promise::Availability, what });
         }
     }
 }
@@ -70,7 +70,7 @@ struct EndpointHistory<'a> {
 
 impl<'a> EndpointHistory<'a> {
     fn of(evidence: &'a Evidence<'_>, number: usize) -> Self {
-        let journal = evidence.journal;
+        let event_log = evidence.event_log;
         let is_test =
             |file: &&DeliveryFile<'_>| evidence.events.get(&file.event).is_some_and(|event| event.is_test);
         let files: Vec<_> =
@@ -89,16 +89,16 @@ impl<'a> EndpointHistory<'a> {
             }
         }
         attempts.sort_unstable();
-        let by_hand: Vec<_> = journal.switches.iter().filter(|fact| fact.endpoint == number).collect();
+        let manual: Vec<_> =
+            event_log.availability_changes.iter().filter(|fact| fact.endpoint == number).collect();
         // Enabling an enabled endpoint changes nothing.
         let receiver = &evidence.receivers[number];
-        let was_off = |at: Timestamp| receiver.switches.is_certainly_disabled(at.as_millis());
-        let ons =
-            by_hand.iter().filter(|fact| fact.kind == AvailabilityAction::On && was_off(fact.called_at));
+        let was_off = |at: Timestamp| receiver.availability_changes.is_certainly_disabled(at.as_millis());
+        let ons = manual.iter().filter(|fact| fact.kind == AvailabilityAction::On && was_off(fact.called_at));
         let mut down = Vec::new();
-        for (place, life) in journal.lives.iter().enumerate() {
+        for (index, life) in event_log.lives.iter().enumerate() {
             let Some(ended) = life.ended_at else { continue };
-            let ready = journal.lives[place + 1..].iter().find_map(|next| next.ready_at);
+            let ready = event_log.lives[index + 1..].iter().find_map(|next| next.ready_at);
             let ready = ready.map_or(i64::MAX, Timestamp::as_millis);
             // A process that died before it was ready ended no time that was not over already.
             if down.last().is_none_or(|(_, known)| *known != ready) {
@@ -106,11 +106,11 @@ impl<'a> EndpointHistory<'a> {
             }
         }
         let kills =
-            journal.lives.iter().filter(|life| life.ending != Some(ProcessEnd::Stopped)).count() as i64;
+            event_log.lives.iter().filter(|life| life.ending != Some(ProcessEnd::Stopped)).count() as i64;
         let has_local =
             evidence.files.iter().any(|file| file.rows.iter().any(|row| row.class == OutcomeClass::Local));
         let is_plain =
-            by_hand.iter().all(|fact| fact.kind == AvailabilityAction::Touch) && journal.troubles.is_empty();
+            manual.iter().all(|fact| fact.kind == AvailabilityAction::Touch) && event_log.troubles.is_empty();
         Self {
             receiver,
             files,
@@ -120,7 +120,7 @@ impl<'a> EndpointHistory<'a> {
             down,
             slack: SECOND + kills * HEALTH_EVERY.as_millis() as i64,
             has_only_rules: is_plain,
-            is_troubled: !journal.troubles.is_empty(),
+            is_troubled: !event_log.troubles.is_empty(),
             has_local,
         }
     }
@@ -193,13 +193,13 @@ impl<'a> EndpointHistory<'a> {
         if !self.has_only_rules {
             return None;
         }
-        let went_off = self.receiver.disabled_by_rule.first().map_or(i64::MAX, |at| at.as_millis());
+        let disabled = self.receiver.disabled_by_rule.first().map_or(i64::MAX, |at| at.as_millis());
         let must_be_off = self.must_be_off_for_events().into_iter().chain(self.must_be_off_for_time()).min();
         must_be_off
             // The last failure may have been an answer that disables it by itself.
-            .filter(|at| !self.receiver.switches.is_certainly_disabled(*at) && went_off > *at)
+            .filter(|at| !self.receiver.availability_changes.is_certainly_disabled(*at) && disabled > *at)
             .filter(|at| !self.gone.contains(at))
-            .map(|at| format!("should have been switched off by {at}, and was at {went_off}"))
+            .map(|at| format!("should have been switched off by {at}, and was at {disabled}"))
     }
 
     /// Returns when the last of too many events ended, of those whose end is known for certain; any success resets the
@@ -230,8 +230,8 @@ impl<'a> EndpointHistory<'a> {
         failed
             .filter(|at| {
                 let failures = self.failures(*at);
-                let warned_by = failures.iter().enumerate().find(|(place, end)| {
-                    *place + 1 >= FAILURES_MIN && certain(failures[0], **end) >= warning_after
+                let warned_by = failures.iter().enumerate().find(|(index, end)| {
+                    *index + 1 >= FAILURES_MIN && certain(failures[0], **end) >= warning_after
                 });
                 let is_long = certain(failures[0], *at) >= off_after;
                 is_long

@@ -58,9 +58,9 @@ fn tells_of(row: &AttemptRow, post: &SeenRequest) -> bool {
 /// Whether the process died before it could record the request, and the next one recorded that in its place. The second
 /// request of a pair (lost connection, then fresh) shares the place of the first.
 fn is_unknown(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, post: &SeenRequest) -> bool {
-    let life = &evidence.journal.lives[post.life as usize];
+    let life = &evidence.event_log.lives[post.life as usize];
     let died = matches!(life.ending, Some(ProcessEnd::Killed | ProcessEnd::Exited))
-        || !evidence.journal.troubles.is_empty();
+        || !evidence.event_log.troubles.is_empty();
     let takeover = |position| {
         let row = file.rows.iter().find(|row| row.position == position && row.class == OutcomeClass::Unknown);
         row.is_some_and(|row| life.ended_at.is_some_and(|ended| ended <= row.started_at))

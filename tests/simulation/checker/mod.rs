@@ -27,8 +27,8 @@ use evidence::Evidence;
 use order::OrderingGroups;
 use rusqlite::Connection;
 
-pub(crate) fn check(plan: &Plan, journal: &EventLog, disk: &Connection) -> (Vec<Violation>, Figures) {
-    let evidence = Evidence::read(plan, journal, disk);
+pub(crate) fn check(plan: &Plan, event_log: &EventLog, disk: &Connection) -> (Vec<Violation>, Figures) {
+    let evidence = Evidence::read(plan, event_log, disk);
     let mut violations = Vec::new();
     accepts::check(&evidence, &mut violations);
     retention::check(&evidence, &mut violations);

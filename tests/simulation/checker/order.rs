@@ -48,9 +48,9 @@ impl<'a> OrderingGroups<'a> {
         }
         let mut members: BTreeMap<OrderingGroupKey, Vec<OrderedDelivery<'a>>> = BTreeMap::new();
         for file in &evidence.files {
-            if let Some(line) = group_of(evidence, file) {
+            if let Some(group) = group_of(evidence, file) {
                 let ends = notes.remove(&file.id).unwrap_or_default();
-                members.entry(line).or_default().push(OrderedDelivery::of(evidence, file, &ends));
+                members.entry(group).or_default().push(OrderedDelivery::of(evidence, file, &ends));
             }
         }
         Self { members }
@@ -58,8 +58,8 @@ impl<'a> OrderingGroups<'a> {
 
     pub(crate) fn check(&self, violations: &mut Vec<Violation>) {
         for members in self.members.values() {
-            for (place, one) in members.iter().enumerate() {
-                for other in &members[place + 1..] {
+            for (index, one) in members.iter().enumerate() {
+                for other in &members[index + 1..] {
                     violations.extend(one.check_with(other));
                 }
             }
@@ -71,8 +71,8 @@ impl<'a> OrderingGroups<'a> {
         evidence: &Evidence<'_>,
         file: &DeliveryFile<'_>,
     ) -> impl Iterator<Item = &OrderedDelivery<'a>> {
-        let line = group_of(evidence, file).and_then(|line| self.members.get(&line));
-        line.into_iter().flatten().filter(|member| member.file.id != file.id)
+        let group = group_of(evidence, file).and_then(|group| self.members.get(&group));
+        group.into_iter().flatten().filter(|member| member.file.id != file.id)
     }
 
     /// Returns when the last delivery ended that it may have waited for; none if it is in no ordering group.
@@ -119,8 +119,8 @@ impl<'a> OrderedDelivery<'a> {
     fn of(evidence: &Evidence<'a>, file: &'a DeliveryFile<'a>, notes: &[EndNote]) -> Self {
         let plan = &evidence.plan.endpoints[file.receiver];
         let skipped = evidence
-            .journal
-            .switches
+            .event_log
+            .availability_changes
             .iter()
             .find(|fact| fact.endpoint == file.receiver && fact.kind == AvailabilityAction::Skip);
         let from_start = plan.on_dead == Some(OnDead::Skip);
@@ -132,7 +132,7 @@ impl<'a> OrderedDelivery<'a> {
         let first_end = notes.first().map(|note| note.at);
         let is_of_first_life = |post: &&&SeenRequest| first_end.is_none_or(|end| post.started_at < end);
         let number = number_of(evidence, file.event).unwrap_or_default();
-        let answers = evidence.journal.answers.iter().filter(|answer| answer.event == file.event);
+        let answers = evidence.event_log.answers.iter().filter(|answer| answer.event == file.event);
         let mut ends: Vec<_> = notes.iter().map(|note| note.at).collect();
         ends.extend(skipped.map(|skipped| skipped.answered_at));
         Self {
@@ -164,12 +164,12 @@ impl<'a> OrderedDelivery<'a> {
             // They were published at the same time: one after the other, in whatever order.
             self.waited_for(other) || other.waited_for(self)
         };
-        let told = |member: &Self| {
+        let text = |member: &Self| {
             let OrderedDelivery { called_at, answered_at, over_at, posts, file, .. } = member;
             format!("{} {called_at}..{answered_at:?} over {over_at:?} {posts:?}", file.id)
         };
         (!is_right).then(|| {
-            let what = format!("out of order: {} and {}", told(self), told(other));
+            let what = format!("out of order: {} and {}", text(self), text(other));
             self.file.complain(Promise::Order, what)
         })
     }

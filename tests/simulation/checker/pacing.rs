@@ -10,7 +10,7 @@ use posthaste::domain::{contract::Pacing, id::EndpointId, rate_limit::RateLimit}
 
 pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     let (plan, limits) = (evidence.plan, &evidence.plan.limits);
-    let posts: Vec<&SeenRequest> = evidence.journal.posts.iter().collect();
+    let posts: Vec<&SeenRequest> = evidence.event_log.posts.iter().collect();
     let mut find = |who: &str, posts: &[&SeenRequest], rate: Option<RateLimit>, places: Option<usize>| {
         let too_fast = rate.and_then(|rate| too_fast(posts, rate));
         let too_many = places.and_then(|most| too_many(posts, most));
@@ -19,9 +19,9 @@ pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
         }
     };
     for (number, endpoint) in plan.endpoints.iter().enumerate() {
-        let of_lane = of_lane(&posts, evidence.journal.endpoints[number]);
+        let of_endpoint = of_endpoint(&posts, evidence.event_log.endpoints[number]);
         let places = endpoint.max_in_flight.unwrap_or(64) as usize;
-        find(&endpoint.uid, &of_lane, limits.rates[number], Some(places));
+        find(&endpoint.uid, &of_endpoint, limits.rates[number], Some(places));
     }
     let places = limits.app.max_in_flight.map(|most| most as usize);
     find("the app", &posts, limits.app.rate_limit, places);
@@ -31,8 +31,8 @@ pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     }
 }
 
-fn of_lane<'a>(posts: &[&'a SeenRequest], lane: EndpointId) -> Vec<&'a SeenRequest> {
-    posts.iter().filter(|post| post.lane == lane).copied().collect()
+fn of_endpoint<'a>(posts: &[&'a SeenRequest], queue: EndpointId) -> Vec<&'a SeenRequest> {
+    posts.iter().filter(|post| post.queue == queue).copied().collect()
 }
 
 fn too_fast(posts: &[&SeenRequest], limit: RateLimit) -> Option<String> {

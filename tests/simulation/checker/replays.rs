@@ -40,16 +40,16 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
         complain(Promise::Stuck, format!("replay {} never ended", row.id));
     }
     let wishes = |said: fn(&ActionAnswer) -> bool| {
-        let asks = evidence.journal.asks.iter();
+        let asks = evidence.event_log.asks.iter();
         asks.filter(move |ask| ask.is_manual && ask.kind == ActionKind::Replay && said(&ask.said))
     };
-    let (told, unknown) = (
+    let (notified, unknown) = (
         wishes(|said| matches!(said, ActionAnswer::Made(_) | ActionAnswer::Done(_))).count(),
         wishes(|said| matches!(said, ActionAnswer::Unknown)).count(),
     );
     let notes = bulk_replays::notes(disk);
     let replayed: usize = rows.iter().map(|row| row.replayed).sum();
-    let expected = replayed + told..=replayed + told + unknown;
+    let expected = replayed + notified..=replayed + notified + unknown;
     if !expected.contains(&notes.len()) {
         let what =
             format!("{} were sent again, and the replays and people know of {expected:?}", notes.len());
@@ -59,7 +59,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
     for note in &notes {
         let source = evidence.file(note.delivery).and_then(|file| file.replay_of);
         match (note.is_made, source) {
-            (true, None) => violations.extend(backfilled(evidence, note.delivery)),
+            (true, None) => violations.extend(check_backfill(evidence, note.delivery)),
             (_, source) => {
                 *taken.entry((source.unwrap_or(note.delivery), note.is_made)).or_default() += 1;
             }
@@ -67,7 +67,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
     }
     for ((source, was_delivered), times) in taken {
         let Some(file) = evidence.file(source) else { continue };
-        let endpoint = evidence.journal.endpoints[file.receiver];
+        let endpoint = evidence.event_log.endpoints[file.receiver];
         let by_wish =
             wishes(|said| !matches!(said, ActionAnswer::Refused)).filter(|ask| ask.delivery == source);
         let by_replay = rows.iter().filter(|row| row.means(file, endpoint, was_delivered));
@@ -80,7 +80,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
 }
 
 /// A backfill brings an endpoint events of which it had no delivery.
-fn backfilled(evidence: &Evidence<'_>, delivery: DeliveryId) -> Option<Violation> {
+fn check_backfill(evidence: &Evidence<'_>, delivery: DeliveryId) -> Option<Violation> {
     let file = evidence.file(delivery)?;
     let same = |other: &&DeliveryFile<'_>| {
         other.event == file.event && other.receiver == file.receiver && other.replay_of.is_none()

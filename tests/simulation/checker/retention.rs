@@ -82,7 +82,7 @@ fn end_at(evidence: &Evidence<'_>, id: EventId, at: i64) -> i64 {
 fn known_until(evidence: &Evidence<'_>, id: EventId) -> i64 {
     let has_key =
         |answer: usize| evidence.plan.events.get(answer).is_some_and(|plan| plan.idempotency_key.is_some());
-    let is_keyed = evidence.journal.answers.iter().any(|answer| answer.event == id && has_key(answer.plan));
+    let is_keyed = evidence.event_log.answers.iter().any(|answer| answer.event == id && has_key(answer.plan));
     if is_keyed { evidence.events[&id].accepted_at.as_millis() + DAY } else { 0 }
 }
 

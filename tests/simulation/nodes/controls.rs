@@ -23,7 +23,7 @@ fn a_fence_that_does_not_hold_is_noticed() {
 
 #[test]
 fn a_takeover_in_one_statement_is_noticed() {
-    must_notice(&[Promise::Fence, Promise::Place], NodeSabotage::SweepFirst);
+    must_notice(&[Promise::Fence, Promise::OnePlace], NodeSabotage::SweepFirst);
 }
 
 #[test]
@@ -48,12 +48,12 @@ fn a_waiting_delivery_that_no_search_finds_is_noticed_as_stuck() {
 
 #[test]
 fn requests_without_a_margin_are_noticed() {
-    must_notice(&[Promise::Dial], NodeSabotage::NoMargin);
+    must_notice(&[Promise::Send], NodeSabotage::NoMargin);
 }
 
 #[test]
 fn requests_without_a_send_gate_are_noticed() {
-    must_notice(&[Promise::Dial], NodeSabotage::NoGate);
+    must_notice(&[Promise::Send], NodeSabotage::NoGate);
 }
 
 #[test]
@@ -83,12 +83,12 @@ fn tokens_that_a_new_owner_has_at_once_are_noticed() {
 
 #[test]
 fn a_dead_node_that_is_forgotten_before_the_sweep_is_noticed() {
-    must_notice(&[Promise::Place], NodeSabotage::ForgetFirst);
+    must_notice(&[Promise::OnePlace], NodeSabotage::ForgetFirst);
 }
 
 #[test]
 fn a_lease_that_moves_to_another_node_is_noticed() {
-    must_notice(&[Promise::Place], NodeSabotage::GiveAway);
+    must_notice(&[Promise::OnePlace], NodeSabotage::GiveAway);
 }
 
 #[test]
@@ -118,17 +118,17 @@ fn one_id_that_names_two_events_on_two_nodes_is_noticed() {
 
 #[test]
 fn a_node_that_does_not_follow_what_others_change_is_noticed() {
-    must_notice(&[Promise::House], NodeSabotage::KeepChanges);
+    must_notice(&[Promise::Consistency], NodeSabotage::KeepChanges);
 }
 
 #[test]
 fn a_shard_that_is_left_behind_is_noticed() {
-    must_notice(&[Promise::House], NodeSabotage::KeepShard);
+    must_notice(&[Promise::Consistency], NodeSabotage::KeepShard);
 }
 
 #[test]
 fn a_node_that_does_not_notice_what_its_store_lost_is_noticed() {
-    must_notice(&[Promise::House], NodeSabotage::KeepCount);
+    must_notice(&[Promise::Consistency], NodeSabotage::KeepCount);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! triggers faults at their times, and waits until all is quiet.
 
 use super::{
+    db_triggers,
     environment::NodesEnv,
     node::{GRACE, Node},
     plan::{BEGIN, HEAL, NodeFault, NodeFaultKind, NodesPlan},
@@ -9,7 +10,6 @@ use super::{
     sabotage::NodeSabotage,
     standby,
     verdict::{self, NodesFigures},
-    witness,
 };
 use crate::{
     event_log::{Promise, Violation},
@@ -47,8 +47,8 @@ struct NodeSlot {
 }
 
 struct NodesDirector {
-    town: Arc<NodesEnv>,
-    places: Vec<NodeSlot>,
+    env: Arc<NodesEnv>,
+    slots: Vec<NodeSlot>,
     producers: Producers,
     faults: Vec<NodeFault>,
     rng: Rng,
@@ -56,45 +56,45 @@ struct NodesDirector {
 }
 
 pub(crate) fn run(seed: u64, sabotage: NodeSabotage) -> NodesResult {
-    let town = NodesEnv::new(NodesPlan::of(seed), sabotage);
-    let place = |number: usize| NodeSlot { starts_at: number as i64 * 700, ..NodeSlot::default() };
-    let mut faults = town.plan.faults.clone();
+    let env = NodesEnv::new(NodesPlan::of(seed), sabotage);
+    let slot = |number: usize| NodeSlot { starts_at: number as i64 * 700, ..NodeSlot::default() };
+    let mut faults = env.plan.faults.clone();
     faults.reverse();
     let mut director = NodesDirector {
-        places: (0..town.plan.nodes).map(place).collect(),
-        producers: Producers::new(&town),
+        slots: (0..env.plan.nodes).map(slot).collect(),
+        producers: Producers::new(&env),
         faults,
         rng: Rng::with_seed(seed ^ 0x6469_7265),
         now: 0,
-        town,
+        env,
     };
     director.direct();
-    let NodesDirector { town, producers, .. } = director;
-    let (figures, trace) = verdict::check_end(&town, &producers.published);
-    let violations = std::mem::take(&mut town.journal().violations);
+    let NodesDirector { env, producers, .. } = director;
+    let (figures, trace) = verdict::check_end(&env, &producers.published);
+    let violations = std::mem::take(&mut env.log().violations);
     NodesResult { violations, figures, trace }
 }
 
 impl NodesDirector {
     fn direct(&mut self) {
         self.pass_until(FURNISHED_AT);
-        if let Some(node) = &self.places[0].node
+        if let Some(node) = &self.slots[0].node
             && let Some(service) = node.service()
         {
-            node.spawn(producers::create_app_and_endpoints(self.town.clone(), service));
+            node.spawn(producers::create_app_and_endpoints(self.env.clone(), service));
         }
         self.pass_until(BEGIN);
-        let (wanted, made) = (self.town.plan.endpoints.len(), self.town.journal().endpoints.len());
+        let (wanted, made) = (self.env.plan.endpoints.len(), self.env.log().endpoints.len());
         assert_eq!(wanted, made, "everything is there when it begins");
-        self.town.state().is_dangerous = true;
+        self.env.state().is_dangerous = true;
         self.pass_until(HEAL);
         self.heal();
         if !self.run_until_quiet() {
-            let what = format!("not everything came to rest: {}", verdict::remains(&self.town));
-            self.town.complain(Promise::Stuck, what);
+            let what = format!("not everything came to rest: {}", verdict::remains(&self.env));
+            self.env.complain(Promise::Stuck, what);
         }
-        for place in &self.places {
-            place.node.iter().for_each(|node| node.must_agree(&self.town));
+        for slot in &self.slots {
+            slot.node.iter().for_each(|node| node.must_agree(&self.env));
         }
         self.close();
     }
@@ -111,115 +111,115 @@ impl NodesDirector {
         while let Some(fault) = self.faults.pop_if(|fault| fault.at <= self.now) {
             self.go_wrong(fault);
         }
-        let nodes: Vec<Option<&Node>> = self.places.iter().map(|place| place.node.as_ref()).collect();
+        let nodes: Vec<Option<&Node>> = self.slots.iter().map(|slot| slot.node.as_ref()).collect();
         self.producers.step(self.now, &nodes);
-        let mut order: Vec<usize> = (0..self.places.len()).collect();
+        let mut order: Vec<usize> = (0..self.slots.len()).collect();
         self.rng.shuffle(&mut order);
         for number in order {
             self.run_node(number, until);
         }
         self.now = until;
-        self.town.state().now = until;
-        witness::report(&self.town);
+        self.env.state().now = until;
+        db_triggers::report(&self.env);
     }
 
     fn run_node(&mut self, number: usize, until: i64) {
-        let (town, now) = (&self.town, self.now);
-        let place = &mut self.places[number];
-        if place.node.is_none() && place.starts_at <= now {
-            place.node = Node::start(town, number);
-            place.starts_at = now + STARTS_AGAIN_AFTER;
+        let (env, now) = (&self.env, self.now);
+        let slot = &mut self.slots[number];
+        if slot.node.is_none() && slot.starts_at <= now {
+            slot.node = Node::start(env, number);
+            slot.starts_at = now + STARTS_AGAIN_AFTER;
         }
-        let Some(node) = &place.node else { return };
-        let is_late = place.late_at.take_if(|at| *at <= now).is_some();
-        if is_late || place.is_racing && self.rng.bool() && node.is_being_taken_over(town) {
-            place.is_racing = false;
-            node.arrives_late(town);
+        let Some(node) = &slot.node else { return };
+        let is_late = slot.late_at.take_if(|at| *at <= now).is_some();
+        if is_late || slot.is_racing && self.rng.bool() && node.is_being_taken_over(env) {
+            slot.is_racing = false;
+            node.arrives_late(env);
         }
-        match place.frozen_until {
+        match slot.frozen_until {
             Some(thaws_at) if now < thaws_at => return,
             Some(_) => {
-                (place.frozen_until, place.late_at, place.is_racing) = (None, None, false);
-                node.thaw(town, now);
+                (slot.frozen_until, slot.late_at, slot.is_racing) = (None, None, false);
+                node.thaw(env, now);
             }
             None => {}
         }
-        node.drive(town, until);
-        let is_doomed = town.state().doomed.remove(&number);
+        node.drive(env, until);
+        let is_doomed = env.state().doomed.remove(&number);
         let has_ended = node.has_ended();
-        let is_late = place.stops.is_some_and(|(limit, _)| limit <= now);
+        let is_late = slot.stops.is_some_and(|(limit, _)| limit <= now);
         if !(is_doomed || has_ended || is_late) {
             return;
         }
-        let Some(node) = place.node.take() else { return };
-        let down = place.stops.take().map_or(STARTS_AGAIN_AFTER, |(_, down)| down);
-        place.starts_at = now + down;
+        let Some(node) = slot.node.take() else { return };
+        let down = slot.stops.take().map_or(STARTS_AGAIN_AFTER, |(_, down)| down);
+        slot.starts_at = now + down;
         if has_ended {
-            node.end(town);
+            node.end(env);
         } else {
-            node.die(town);
+            node.die(env);
         }
         if is_late && !is_doomed && !has_ended {
-            town.complain(Promise::House, format!("node {number} did not stop within its grace"));
+            env.complain(Promise::Consistency, format!("node {number} did not stop within its grace"));
         }
     }
 
     fn go_wrong(&mut self, NodeFault { node: number, kind, .. }: NodeFault) {
-        let (town, now) = (&self.town, self.now);
-        let place = &mut self.places[number];
+        let (env, now) = (&self.env, self.now);
+        let slot = &mut self.slots[number];
         match kind {
-            NodeFaultKind::Away(time) => town.state().away[number] = now + time,
-            NodeFaultKind::AllAway(time) => town.state().away.iter_mut().for_each(|away| *away = now + time),
-            NodeFaultKind::Noise(time) => town.state().noisy[number] = now + time,
+            NodeFaultKind::Away(time) => env.state().away[number] = now + time,
+            NodeFaultKind::AllAway(time) => env.state().away.iter_mut().for_each(|away| *away = now + time),
+            NodeFaultKind::Noise(time) => env.state().noisy[number] = now + time,
             NodeFaultKind::Kill(down) => {
-                if let Some(node) = place.node.take() {
-                    node.die(town);
-                    *place = NodeSlot { starts_at: now + down, ..NodeSlot::default() };
+                if let Some(node) = slot.node.take() {
+                    node.die(env);
+                    *slot = NodeSlot { starts_at: now + down, ..NodeSlot::default() };
                 }
             }
             NodeFaultKind::Stop(down) => {
-                if let (Some(node), None) = (&place.node, place.stops) {
+                if let (Some(node), None) = (&slot.node, slot.stops) {
                     node.stop();
                     // A node that is frozen or cut off needs longer.
-                    place.stops = Some((now + 60 * SECOND, down));
+                    slot.stops = Some((now + 60 * SECOND, down));
                 }
             }
             NodeFaultKind::Freeze(time) | NodeFaultKind::FreezeAway(time) => {
                 if let NodeFaultKind::FreezeAway(_) = kind {
-                    town.state().away[number] = now + time + 3 * SECOND;
+                    env.state().away[number] = now + time + 3 * SECOND;
                 }
-                if let (Some(node), None) = (&place.node, place.frozen_until) {
-                    town.journal().lives[node.life].freezes += 1;
-                    place.frozen_until = Some(now + time);
-                    place.is_racing = self.rng.bool();
+                if let (Some(node), None) = (&slot.node, slot.frozen_until) {
+                    env.log().lives[node.life].freezes += 1;
+                    slot.frozen_until = Some(now + time);
+                    slot.is_racing = self.rng.bool();
                     let arrives_at = now + self.rng.i64(0..time);
-                    place.late_at = Some(arrives_at).filter(|_| !place.is_racing && self.rng.bool());
+                    slot.late_at = Some(arrives_at).filter(|_| !slot.is_racing && self.rng.bool());
                 }
             }
             NodeFaultKind::Step(by_ms) => {
-                if let Some(node) = &place.node {
+                if let Some(node) = &slot.node {
                     node.set_clock(by_ms);
-                    town.journal().steps.push(now);
+                    env.log().steps.push(now);
                 }
             }
-            NodeFaultKind::Lag => standby::stop_following(town),
+            NodeFaultKind::Lag => standby::stop_following(env),
             NodeFaultKind::FailOver(time) => {
-                let nodes = self.places.iter().filter_map(|place| place.node.as_ref());
-                standby::promote(town, &nodes.filter_map(Node::confirmed).collect());
-                town.state().away.iter_mut().for_each(|away| *away = (now + time).max(*away));
+                let nodes = self.slots.iter().filter_map(|slot| slot.node.as_ref());
+                standby::promote(env, &nodes.filter_map(Node::confirmed).collect());
+                env.state().away.iter_mut().for_each(|away| *away = (now + time).max(*away));
             }
         }
     }
 
     /// Ends all faults: from now on everything works.
     fn heal(&mut self) {
-        let mut state = self.town.state();
+        let mut state = self.env.state();
         state.is_dangerous = false;
         state.away.fill(0);
         state.noisy.fill(0);
-        for place in &mut self.places {
-            place.frozen_until = place.frozen_until.map(|_| self.now);
-            place.starts_at = place.starts_at.min(self.now);
+        for slot in &mut self.slots {
+            slot.frozen_until = slot.frozen_until.map(|_| self.now);
+            slot.starts_at = slot.starts_at.min(self.now);
         }
     }
 
@@ -227,10 +227,10 @@ impl NodesDirector {
     fn run_until_quiet(&mut self) -> bool {
         while self.now < HEAL + QUIET_WITHIN {
             self.pass_until(self.now + SECOND);
-            let is_quiet = verdict::is_quiet(&self.town);
+            let is_quiet = verdict::is_quiet(&self.env);
             let is_idle =
-                |place: &NodeSlot| place.node.as_ref().is_some_and(|node| node.lanes.permits_out() == 0);
-            if is_quiet && self.producers.are_done() && self.places.iter().all(is_idle) {
+                |slot: &NodeSlot| slot.node.as_ref().is_some_and(|node| node.queues.permits_out() == 0);
+            if is_quiet && self.producers.are_done() && self.slots.iter().all(is_idle) {
                 return true;
             }
         }
@@ -240,16 +240,16 @@ impl NodesDirector {
     /// Stops all nodes, which must leave nothing behind.
     fn close(&mut self) {
         let limit = self.now + GRACE + 10 * SECOND;
-        for place in &mut self.places {
-            place.starts_at = i64::MAX;
-            if let Some(node) = &place.node {
+        for slot in &mut self.slots {
+            slot.starts_at = i64::MAX;
+            if let Some(node) = &slot.node {
                 node.stop();
-                place.stops = Some((limit, 1_000_000 * SECOND));
+                slot.stops = Some((limit, 1_000_000 * SECOND));
             }
         }
-        while self.places.iter().any(|place| place.node.is_some()) {
+        while self.slots.iter().any(|slot| slot.node.is_some()) {
             self.run_all_once();
         }
-        witness::report(&self.town);
+        db_triggers::report(&self.env);
     }
 }

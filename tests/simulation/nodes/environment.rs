@@ -1,7 +1,7 @@
 //! Everything that outlives a process where there are several: the time, the store and the connections to it, and what was
 //! seen.
 
-use super::{plan::NodesPlan, sabotage::NodeSabotage, witness};
+use super::{db_triggers, plan::NodesPlan, sabotage::NodeSabotage};
 use crate::{
     event_log::{Promise, Violation},
     plan::SECOND,
@@ -29,7 +29,7 @@ pub(crate) struct NodesEnv {
     pub(crate) sabotage: NodeSabotage,
     file: OnceLock<Arc<SharedFile>>,
     state: Mutex<NodesState>,
-    journal: Mutex<NodesLog>,
+    log: Mutex<NodesLog>,
 }
 
 /// Times are milliseconds after the start, on no node's own clock.
@@ -43,7 +43,7 @@ pub(crate) struct NodesState {
     /// Epoch of the last transaction, if that was not stored although its COMMIT was sent.
     was_lost: Option<i64>,
     /// Node states of the processes that there are.
-    pub(crate) tenures: Vec<Option<Arc<NodeLease>>>,
+    pub(crate) node_states: Vec<Option<Arc<NodeLease>>>,
     /// Nodes that die as soon as their turn is over.
     pub(crate) doomed: BTreeSet<usize>,
     /// False before everything has begun and after the heal: no fault happens then.
@@ -55,7 +55,7 @@ pub(crate) struct NodesState {
 pub(crate) struct NodesLog {
     /// In the plan's order.
     pub(crate) endpoints: Vec<EndpointId>,
-    pub(crate) dials: Vec<SentRequest>,
+    pub(crate) sends: Vec<SentRequest>,
     /// When each process ended, and how often its node stood still, by its number.
     pub(crate) lives: Vec<ProcessLife>,
     /// When wall clocks were set.
@@ -101,7 +101,7 @@ pub(crate) struct SentRequest {
     pub(crate) life: usize,
     /// Epoch of its sender.
     pub(crate) epoch: i64,
-    pub(crate) lane: EndpointId,
+    pub(crate) queue: EndpointId,
     pub(crate) delivery: DeliveryId,
     /// When the engine sent it; its first byte may have come later.
     pub(crate) called_at: i64,
@@ -122,29 +122,28 @@ impl NodesEnv {
             away: vec![0; plan.nodes],
             noisy: vec![0; plan.nodes],
             was_lost: None,
-            tenures: vec![None; plan.nodes],
+            node_states: vec![None; plan.nodes],
             doomed: BTreeSet::new(),
             is_dangerous: false,
             rng: Rng::with_seed(plan.seed ^ 0x746f_776e),
         };
-        let town = Arc::new(Self {
+        let env = Arc::new(Self {
             plan,
             sabotage,
             file: OnceLock::new(),
             state: Mutex::new(state),
-            journal: Mutex::default(),
+            log: Mutex::default(),
         });
-        // The town owns the file, so the file must not own the town.
-        let (here, there) = (Arc::downgrade(&town), Arc::downgrade(&town));
+        // The environment owns the file, so the file must not own the environment.
+        let (here, there) = (Arc::downgrade(&env), Arc::downgrade(&env));
         let wire = move |tx: &Connection, epoch| {
-            here.upgrade().map_or(LinkFault::Cut, |town| town.transaction_fate(tx, epoch))
+            here.upgrade().map_or(LinkFault::Cut, |env| env.transaction_fate(tx, epoch))
         };
-        let clock =
-            move || there.upgrade().map_or(Timestamp::from_millis(START), |town| at(town.state().now));
+        let clock = move || there.upgrade().map_or(Timestamp::from_millis(START), |env| at(env.state().now));
         let file = SharedFile::over(Arc::new(wire), Arc::new(clock)).unwrap();
-        witness::install(&file.connection());
-        let _ = town.file.set(file);
-        town
+        db_triggers::install(&file.connection());
+        let _ = env.file.set(file);
+        env
     }
 
     pub(crate) fn file(&self) -> &Arc<SharedFile> {
@@ -155,12 +154,12 @@ impl NodesEnv {
         self.state.lock().unwrap()
     }
 
-    pub(crate) fn journal(&self) -> MutexGuard<'_, NodesLog> {
-        self.journal.lock().unwrap()
+    pub(crate) fn log(&self) -> MutexGuard<'_, NodesLog> {
+        self.log.lock().unwrap()
     }
 
     pub(crate) fn complain(&self, promise: Promise, what: impl Into<String>) {
-        self.journal().violations.push(Violation { promise, what: what.into() });
+        self.log().violations.push(Violation { promise, what: what.into() });
     }
 
     /// Returns the true time, whatever clocks show.
@@ -189,14 +188,14 @@ impl NodesEnv {
             state.away[node] = state.now + [300, 2 * SECOND, 8 * SECOND, 13 * SECOND][state.rng.usize(0..4)];
         }
         let (now, seen) =
-            (state.now, state.tenures[node].as_ref().map_or(0, |tenure| tenure.config_version()));
+            (state.now, state.node_states[node].as_ref().map_or(0, |node_state| node_state.config_version()));
         let was_lost = std::mem::replace(&mut state.was_lost, (passage == LinkFault::Lost).then_some(epoch));
         drop(state);
         if let Some(epoch) = was_lost {
             self.sabotage.after_loss(tx, epoch);
         }
         if epoch != 0 {
-            witness::note_who(tx, at(now), epoch, seen);
+            db_triggers::note_who(tx, at(now), epoch, seen);
             self.sabotage.begin(tx, epoch);
         }
         passage

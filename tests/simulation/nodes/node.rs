@@ -8,17 +8,14 @@ use super::{
 use crate::{
     actors::{ADMIN, APP},
     event_log::Promise,
-    node_builder::{EngineParts, NoWatch, NodeBuilder},
+    node_builder::{EngineParts, NodeBuilder, observers},
 };
 use posthaste::{
     domain::{config_cache::ConfigCache, id::IdGenerator, node_lease::NodeLease, time::Timestamp},
     engine::{EndpointQueues, EngineLimits, Intervals, NodeSendGate, QueueEvents, SharedLimits},
     runtime::{SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
     service::Service,
-    store::{
-        ClusterStore,
-        sqlite::{CommitResult, QueueLimits, SimCommitLoop, SimNode},
-    },
+    store::sqlite::{CommitResult, QueueLimits, SimCommitLoop, SimNode},
 };
 use std::{
     sync::{
@@ -41,9 +38,9 @@ pub(crate) struct Node {
     pub(crate) life: usize,
     runtime: Runtime,
     pub(crate) clock: Arc<VirtualClock>,
-    pub(crate) lanes: Arc<EndpointQueues>,
+    pub(crate) queues: Arc<EndpointQueues>,
     writer: SharedNodeWriter,
-    office: Arc<Mutex<Option<Arc<Service>>>>,
+    shared_service: Arc<Mutex<Option<Arc<Service>>>>,
     stop: ShutdownHandle,
     has_ended: Arc<AtomicBool>,
     /// When it started, by the simulation's time and by its own, and how many of a million its clocks run too fast.
@@ -55,63 +52,74 @@ type SharedNodeWriter = Arc<Mutex<Option<SimCommitLoop>>>;
 
 impl Node {
     /// Starts a process; `None` if the store could not be reached.
-    pub(crate) fn start(town: &Arc<NodesEnv>, number: usize) -> Option<Self> {
+    pub(crate) fn start(env: &Arc<NodesEnv>, number: usize) -> Option<Self> {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let entered = runtime.enter();
-        let (now, (off_ms, drift)) = (town.state().now, town.plan.clocks[number]);
+        let (now, (off_ms, drift)) = (env.state().now, env.plan.clocks[number]);
         let shown = Timestamp::from_millis(at(now).as_millis() + off_ms);
         let clock = Arc::new(VirtualClock::starting_at(shown));
-        let (directory, tenure) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
+        let (config_cache, node_state) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
         let limits = EngineLimits {
-            deliveries_in_flight_max: town.plan.hands,
+            deliveries_in_flight_max: env.plan.permits,
             bytes_max: 1 << 20,
             in_flight_per_endpoint: 64,
             limits: SharedLimits::default(),
         };
-        let (lanes, events) = EndpointQueues::new(limits, directory.clone(), tenure.clone());
-        let rung = Arc::new(Notify::new());
-        let bell = rung.clone();
+        let (queues, events) = EndpointQueues::new(limits, config_cache.clone(), node_state.clone());
+        let notified = Arc::new(Notify::new());
+        let notify = notified.clone();
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
-        let wake = Box::new(move || bell.notify_one());
-        town.state().running = Some((number, Instant::now()));
-        let reached = SimNode::enter(town.file(), lanes.clone(), Arc::new(NoWatch), queue, wake);
-        town.state().running = None;
+        let wake = Box::new(move || notify.notify_one());
+        env.state().running = Some((number, Instant::now()));
+        let reached = SimNode::enter(env.file(), observers(queues.clone()), queue, wake);
+        env.state().running = None;
         let (store, writer) = reached.ok()?;
         let life = {
-            let mut journal = town.journal();
-            journal.lives.push(ProcessLife::default());
-            journal.lives.len() - 1
+            let mut log = env.log();
+            log.lives.push(ProcessLife::default());
+            log.lives.len() - 1
         };
-        town.state().tenures[number] = Some(tenure.clone());
+        env.state().node_states[number] = Some(node_state.clone());
         let writer: SharedNodeWriter = Arc::new(Mutex::new(Some(writer)));
-        runtime.spawn(commit_loop(town.clone(), number, writer.clone(), rung));
-        let (stop, told) = Shutdown::new();
-        let (office, has_ended) = (Arc::default(), Arc::<AtomicBool>::default());
-        let seed = town.plan.seed ^ (life as u64) << 32;
+        runtime.spawn(commit_loop(env.clone(), number, writer.clone(), notified));
+        let (stop, shutdown) = Shutdown::new();
+        let (shared_service, has_ended) = (Arc::default(), Arc::<AtomicBool>::default());
+        let seed = env.plan.seed ^ (life as u64) << 32;
         let boot = NodeStart {
-            line: (town.clone(), life),
+            http_sender: (env.clone(), life),
             clock: clock.clone(),
-            desk: NodeBuilder {
-                store: Arc::new(store),
-                directory,
-                tenure: tenure.clone(),
-                lanes: lanes.clone(),
+            builder: NodeBuilder {
+                store,
+                config_cache,
+                node_state: node_state.clone(),
+                queues: queues.clone(),
                 clock: clock.clone(),
                 entropy: Arc::new(SeededEntropy::new(seed)),
                 ids: IdGenerator::new(0, 0),
             },
-            office: Arc::clone(&office),
+            shared_service: Arc::clone(&shared_service),
             has_ended: has_ended.clone(),
         };
-        runtime.spawn(boot.run(events, told));
-        let born = (now, Instant::now(), drift);
+        runtime.spawn(boot.run(events, shutdown));
+        let started_at = (now, Instant::now(), drift);
         drop(entered);
-        Some(Self { number, life, runtime, clock, lanes, writer, office, stop, has_ended, started_at: born })
+        Some(Self {
+            number,
+            life,
+            runtime,
+            clock,
+            queues,
+            writer,
+            shared_service,
+            stop,
+            has_ended,
+            started_at,
+        })
     }
 
     /// Returns its service, if it can be called.
     pub(crate) fn service(&self) -> Option<Arc<Service>> {
-        self.office.lock().unwrap().clone()
+        self.shared_service.lock().unwrap().clone()
     }
 
     /// Runs a call to its service.
@@ -120,62 +128,62 @@ impl Node {
     }
 
     fn own_time(&self, now: i64) -> Instant {
-        let (born_at, begun, drift) = self.started_at;
-        let passed = now - born_at;
+        let (started_at, begun, drift) = self.started_at;
+        let passed = now - started_at;
         begun + Duration::from_millis((passed + passed * drift / 1_000_000) as u64)
     }
 
     /// Runs the node until then; the simulation's time stays that of the beginning meanwhile.
-    pub(crate) fn drive(&self, town: &NodesEnv, until: i64) {
+    pub(crate) fn drive(&self, env: &NodesEnv, until: i64) {
         let own = self.own_time(until);
         self.runtime.block_on(async {
-            town.state().running = Some((self.number, Instant::now()));
+            env.state().running = Some((self.number, Instant::now()));
             tokio::time::sleep_until(own).await;
         });
-        town.state().running = None;
+        env.state().running = None;
     }
 
     /// Asserts that memory agrees with the store, once all is quiet: its epoch is stored completely, and its endpoints are
     /// as stored.
-    pub(crate) fn must_agree(&self, town: &NodesEnv) {
-        let epoch = town.state().tenures[self.number].as_ref().map_or(0, |tenure| tenure.epoch());
-        if town.journal().has_lost(epoch) {
+    pub(crate) fn must_agree(&self, env: &NodesEnv) {
+        let epoch = env.state().node_states[self.number].as_ref().map_or(0, |node_state| node_state.epoch());
+        if env.log().has_lost(epoch) {
             let what =
                 format!("node {} works on under {epoch}, of which the store lost something", self.number);
-            town.complain(Promise::House, what);
+            env.complain(Promise::Consistency, what);
         }
         let Some(entry) = self.service().and_then(|service| service.app(ADMIN, APP).ok()) else { return };
         for endpoint in entry.endpoints().iter() {
             let known = endpoint.record.settings.max_in_flight;
             let sql = "SELECT settings ->> 'max_in_flight' FROM endpoints WHERE id = ?1";
             let stored: Option<u32> = {
-                let file = town.file().connection();
+                let file = env.file().connection();
                 file.query_row(sql, [endpoint.id().as_i64()], |row| row.get(0)).unwrap()
             };
             if known != stored {
                 let what = format!("node {} has {known:?} for {stored:?} of {}", self.number, endpoint.id());
-                town.complain(Promise::House, what);
+                env.complain(Promise::Consistency, what);
             }
         }
     }
 
     /// Ends a freeze, during which its clocks went on.
-    pub(crate) fn thaw(&self, town: &NodesEnv, now: i64) {
+    pub(crate) fn thaw(&self, env: &NodesEnv, now: i64) {
         let own = self.own_time(now);
-        town.state().running = Some((self.number, own));
+        env.state().running = Some((self.number, own));
         self.runtime.block_on(async {
             let asleep = own.saturating_duration_since(Instant::now());
             tokio::time::advance(asleep).await;
         });
-        town.state().running = None;
+        env.state().running = None;
     }
 
     /// Delivers a batch that was on its way, although its sender is frozen.
-    pub(crate) fn arrives_late(&self, town: &NodesEnv) {
+    pub(crate) fn arrives_late(&self, env: &NodesEnv) {
         let _entered = self.runtime.enter();
-        town.state().running = Some((self.number, Instant::now()));
+        env.state().running = Some((self.number, Instant::now()));
         let _ = self.writer.lock().unwrap().as_mut().map(SimCommitLoop::commit_next);
-        town.state().running = None;
+        env.state().running = None;
     }
 
     /// Returns the last batch that it knows to be stored, and under which epoch.
@@ -183,10 +191,10 @@ impl Node {
         self.writer.lock().unwrap().as_ref().map(SimCommitLoop::confirmed)
     }
 
-    pub(crate) fn is_being_taken_over(&self, town: &NodesEnv) -> bool {
-        let epoch = town.state().tenures[self.number].as_ref().map_or(0, |tenure| tenure.epoch());
+    pub(crate) fn is_being_taken_over(&self, env: &NodesEnv) -> bool {
+        let epoch = env.state().node_states[self.number].as_ref().map_or(0, |node_state| node_state.epoch());
         let sql = "SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 1)";
-        town.file().connection().query_row(sql, [epoch], |row| row.get(0)).unwrap()
+        env.file().connection().query_row(sql, [epoch], |row| row.get(0)).unwrap()
     }
 
     pub(crate) fn set_clock(&self, by_ms: i64) {
@@ -196,7 +204,7 @@ impl Node {
 
     /// Stops it like a signal does.
     pub(crate) fn stop(&self) {
-        if let Some(service) = self.office.lock().unwrap().take() {
+        if let Some(service) = self.shared_service.lock().unwrap().take() {
             service.readiness().stop();
         }
         self.stop.stop_gracefully();
@@ -207,36 +215,36 @@ impl Node {
     }
 
     /// Ends it after it has released everything.
-    pub(crate) fn end(self, town: &NodesEnv) {
+    pub(crate) fn end(self, env: &NodesEnv) {
         let entered = self.runtime.enter();
-        town.state().running = Some((self.number, Instant::now()));
+        env.state().running = Some((self.number, Instant::now()));
         if let Some(writer) = self.writer.lock().unwrap().take() {
             writer.end();
         }
-        town.state().running = None;
+        env.state().running = None;
         drop(entered);
-        self.die(town);
+        self.die(env);
     }
 
     /// Kills it at once; nothing in memory is written.
-    pub(crate) fn die(self, town: &NodesEnv) {
+    pub(crate) fn die(self, env: &NodesEnv) {
         if let Some(writer) = self.writer.lock().unwrap().take() {
             writer.die();
         }
-        let now = town.state().now;
-        town.journal().lives[self.life].ended_at = Some(now);
-        town.state().tenures[self.number] = None;
+        let now = env.state().now;
+        env.log().lives[self.life].ended_at = Some(now);
+        env.state().node_states[self.number] = None;
     }
 }
 
 /// Commits what waits, a little later than it was notified.
-async fn commit_loop(town: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter, rung: Arc<Notify>) {
+async fn commit_loop(env: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter, notified: Arc<Notify>) {
     let commit = || writer.lock().unwrap().as_mut().map(SimCommitLoop::commit_next);
     loop {
-        rung.notified().await;
+        notified.notified().await;
         loop {
             let delay = {
-                let rng = &mut town.state().rng;
+                let rng = &mut env.state().rng;
                 match rng.u8(0..8) {
                     0..4 => 0,
                     4..7 => rng.u64(0..40),
@@ -248,7 +256,7 @@ async fn commit_loop(town: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter,
                 None => return,
                 Some(CommitResult::Nothing) => break,
                 Some(CommitResult::Failed) => tokio::time::sleep(PAUSE_AFTER_FAILURE).await,
-                Some(CommitResult::Committed(_)) if town.commit_kills(node) => return,
+                Some(CommitResult::Committed(_)) if env.commit_kills(node) => return,
                 // Callers get their turn between two commits.
                 Some(CommitResult::Committed(_)) => tokio::task::yield_now().await,
             }
@@ -257,10 +265,10 @@ async fn commit_loop(town: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter,
 }
 
 struct NodeStart {
-    line: (Arc<NodesEnv>, usize),
+    http_sender: (Arc<NodesEnv>, usize),
     clock: Arc<VirtualClock>,
-    desk: NodeBuilder<SimNode>,
-    office: Arc<Mutex<Option<Arc<Service>>>>,
+    builder: NodeBuilder,
+    shared_service: Arc<Mutex<Option<Arc<Service>>>>,
     has_ended: Arc<AtomicBool>,
 }
 
@@ -269,48 +277,47 @@ impl NodeStart {
     async fn run(mut self, events: QueueEvents, stop: Shutdown) {
         let service = self.join().await;
         if let Some(service) = service {
-            let engine = self.desk.engine(events, self.engine_parts());
+            let engine = self.builder.engine(events, self.engine_parts());
             let following = tokio::spawn({
-                let (service, bell) = (service.clone(), self.desk.lanes.configuration_notify());
-                async move { service.sync_config(&bell).await }
+                let (service, notify) = (service.clone(), self.builder.queues.configuration_notify());
+                async move { service.sync_config(&notify).await }
             });
             service.readiness().start_accepting();
             if !stop.is_graceful() {
-                *self.office.lock().unwrap() = Some(service);
+                *self.shared_service.lock().unwrap() = Some(service);
             }
             let _ = engine.run(stop).await;
             following.abort();
         }
-        *self.office.lock().unwrap() = None;
+        *self.shared_service.lock().unwrap() = None;
         self.has_ended.store(true, SeqCst);
     }
 
     async fn join(&mut self) -> Option<Arc<Service>> {
-        let joined = self.desk.store.join(self.desk.clock.now()).await.ok()?;
-        self.desk.tenure.join(joined.epoch);
-        self.desk.ids = IdGenerator::new(joined.slot, joined.newest_id);
-        let service = self.desk.service();
+        let joined = self.builder.store.join(self.builder.clock.now()).await.ok()?;
+        self.builder.node_state.join(joined.epoch);
+        self.builder.ids = IdGenerator::new(joined.slot, joined.newest_id);
+        let service = self.builder.service();
         service.load_config(None).await.ok()?;
         Some(Arc::new(service))
     }
 
     fn engine_parts(&self) -> EngineParts {
-        let (town, life) = self.line.clone();
-        let (tenure, clock) = (self.desk.tenure.clone(), self.clock.clone());
-        let sabotage = town.sabotage;
-        let ledger = self.desk.store.clone();
+        let (env, life) = self.http_sender.clone();
+        let (node_state, clock) = (self.builder.node_state.clone(), self.clock.clone());
+        let sabotage = env.sabotage;
         let honest = Box::new(NodeSendGate {
-            node_state: tenure.clone(),
+            node_state: node_state.clone(),
             clock: clock.clone(),
-            delivery_store: ledger,
+            store: self.builder.store.clone(),
         });
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
         EngineParts {
-            ledger: self.desk.store.clone(),
-            carrier: Arc::new(NodeHttpSender {
-                town,
+            store: self.builder.store.clone(),
+            http_sender: Arc::new(NodeHttpSender {
+                env,
                 life,
-                gate: CheckedSendGate { honest, tenure, clock, sabotage },
+                gate: CheckedSendGate { honest, node_state, clock, sabotage },
             }),
             grace: Duration::from_millis(GRACE as u64),
             rounds: Intervals {

@@ -26,7 +26,7 @@ const LEASE: i64 = 10_000;
 type StoredLease = (Option<i64>, Option<i64>, Option<bool>);
 
 pub(crate) struct NodeHttpSender {
-    pub(crate) town: Arc<NodesEnv>,
+    pub(crate) env: Arc<NodesEnv>,
     pub(crate) life: usize,
     pub(crate) gate: CheckedSendGate,
 }
@@ -44,7 +44,7 @@ impl HttpSender for NodeHttpSender {
 
 impl NodeHttpSender {
     async fn deliver(&self, request: OutboundRequest) -> Result<Outcome, GateClosed> {
-        let called_at = self.town.now();
+        let called_at = self.env.now();
         if self.sent_last(&request).is_some_and(|life| life != self.life) {
             self.gate.is_handed_over();
         }
@@ -59,7 +59,7 @@ impl NodeHttpSender {
         let is_excused = self.freezes() != freezes;
         let fate = self.fate_of(&request);
         let number = self.begin(&request, &fate, called_at, is_excused);
-        let mut hold = NodeRequestGuard { line: self, number, arrives_anyway: fate.arrives_anyway };
+        let mut hold = NodeRequestGuard { http_sender: self, number, arrives_anyway: fate.arrives_anyway };
         sleep(fate.ends_after).await;
         hold.end();
         Ok(fate.outcome())
@@ -67,10 +67,10 @@ impl NodeHttpSender {
 
     /// Returns which node sent to this endpoint last, if only one may at a time.
     fn sent_last(&self, request: &OutboundRequest) -> Option<usize> {
-        let kind = self.town.plan.endpoints[self.endpoint(request)].kind;
-        let journal = self.town.journal();
-        let last = journal.dials.iter().rfind(|dial| dial.lane == request.endpoint_id);
-        last.filter(|_| matches!(kind, EndpointKind::Rated(_))).map(|dial| dial.life)
+        let kind = self.env.plan.endpoints[self.endpoint(request)].kind;
+        let log = self.env.log();
+        let last = log.sends.iter().rfind(|send| send.queue == request.endpoint_id);
+        last.filter(|_| matches!(kind, EndpointKind::Rated(_))).map(|send| send.life)
     }
 
     fn must_be_open(&self) -> Result<(), GateClosed> {
@@ -78,11 +78,11 @@ impl NodeHttpSender {
     }
 
     fn freezes(&self) -> usize {
-        self.town.journal().lives[self.life].freezes
+        self.env.log().lives[self.life].freezes
     }
 
     fn delays(&self) -> (i64, i64) {
-        let mut state = self.town.state();
+        let mut state = self.env.state();
         let rng = &mut state.rng;
         let connects = match rng.u8(0..80) {
             0 => rng.i64(0..15_000),
@@ -93,22 +93,22 @@ impl NodeHttpSender {
     }
 
     fn fate_of(&self, request: &OutboundRequest) -> Fate {
-        let script = &self.town.plan.endpoints[self.endpoint(request)].script;
-        let now = self.town.now();
-        Fate::of(script.at(now), request, &mut self.town.state().rng)
+        let script = &self.env.plan.endpoints[self.endpoint(request)].script;
+        let now = self.env.now();
+        Fate::of(script.at(now), request, &mut self.env.state().rng)
     }
 
     fn endpoint(&self, request: &OutboundRequest) -> usize {
-        let known = self.town.journal().endpoints.iter().position(|known| *known == request.endpoint_id);
+        let known = self.env.log().endpoints.iter().position(|known| *known == request.endpoint_id);
         known.expect("only known endpoints are called")
     }
 
     fn begin(&self, request: &OutboundRequest, fate: &Fate, called_at: i64, is_excused: bool) -> usize {
-        let (now, delivery) = (self.town.now(), attempt_of(request).delivery);
-        let dial = SentRequest {
+        let (now, delivery) = (self.env.now(), attempt_of(request).delivery);
+        let send = SentRequest {
             life: self.life,
-            epoch: self.gate.tenure.epoch(),
-            lane: request.endpoint_id,
+            epoch: self.gate.node_state.epoch(),
+            queue: request.endpoint_id,
             delivery,
             called_at,
             works_at: fate.works_after.map(|after| now + after.min(fate.ends_after)),
@@ -117,63 +117,63 @@ impl NodeHttpSender {
             freezes: self.freezes(),
         };
         // A request is excused if the store lost its lease, until the sender knows.
-        if !is_excused && !self.town.journal().has_lost(dial.epoch) {
-            self.must_be_owned(&dial);
-            self.must_be_only_sender(&dial, self.town.plan.endpoints[self.endpoint(request)].kind);
+        if !is_excused && !self.env.log().has_lost(send.epoch) {
+            self.must_be_owned(&send);
+            self.must_be_only_sender(&send, self.env.plan.endpoints[self.endpoint(request)].kind);
             self.must_be_first(delivery);
         }
-        let mut journal = self.town.journal();
-        journal.dials.push(dial);
-        journal.dials.len() - 1
+        let mut log = self.env.log();
+        log.sends.push(send);
+        log.sends.len() - 1
     }
 
     /// Checks that the sender has leased the delivery, and that no other node may take over from it.
-    fn must_be_owned(&self, dial: &SentRequest) {
+    fn must_be_owned(&self, send: &SentRequest) {
         let sql = "SELECT d.queue, n.lease_until, n.dead FROM deliveries d LEFT JOIN nodes n ON n.epoch = -d.queue WHERE d.id = ?1";
         let found: Option<StoredLease> = {
-            let file = self.town.file().connection();
+            let file = self.env.file().connection();
             let mut sql = file.prepare_cached(sql).unwrap();
-            let id = dial.delivery.as_i64();
+            let id = send.delivery.as_i64();
             sql.query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional().unwrap()
         };
-        let now = at(self.town.state().now).as_millis();
+        let now = at(self.env.state().now).as_millis();
         // A lease that went back with the store is valid again at the next heartbeat.
-        let went_back = self.town.journal().losses.last().map(|loss| at(loss.at).as_millis() + LEASE);
+        let went_back = self.env.log().losses.last().map(|loss| at(loss.at).as_millis() + LEASE);
         let is_leased = |until: i64| now <= until.max(went_back.unwrap_or(until));
-        let is_owned = |(lane, lease_until, dead): StoredLease| {
-            lane == Some(-dial.epoch) && lease_until.is_some_and(is_leased) && dead == Some(false)
+        let is_owned = |(queue, lease_until, dead): StoredLease| {
+            queue == Some(-send.epoch) && lease_until.is_some_and(is_leased) && dead == Some(false)
         };
         if !found.is_some_and(is_owned) {
-            let what = format!("(lane, lease, dead) {found:?} at {now} of {dial:?}");
-            self.town.complain(Promise::Dial, what);
+            let what = format!("(queue, lease, dead) {found:?} at {now} of {send:?}");
+            self.env.complain(Promise::Send, what);
         }
     }
 
     /// Checks that no other node is sending to an exclusive endpoint, unless it is frozen or dead.
-    fn must_be_only_sender(&self, dial: &SentRequest, kind: EndpointKind) {
-        let journal = self.town.journal();
+    fn must_be_only_sender(&self, send: &SentRequest, kind: EndpointKind) {
+        let log = self.env.log();
         let is_out = |other: &&SentRequest| {
-            let life = &journal.lives[other.life];
+            let life = &log.lives[other.life];
             let is_seen =
-                life.ended_at.is_none() && life.freezes == other.freezes && !journal.has_lost(other.epoch);
-            other.lane == dial.lane && other.ended_at.is_none() && other.dropped_at.is_none() && is_seen
+                life.ended_at.is_none() && life.freezes == other.freezes && !log.has_lost(other.epoch);
+            other.queue == send.queue && other.ended_at.is_none() && other.dropped_at.is_none() && is_seen
         };
-        let out: Vec<&SentRequest> = journal.dials.iter().filter(is_out).collect();
+        let out: Vec<&SentRequest> = log.sends.iter().filter(is_out).collect();
         let most = match kind {
             EndpointKind::Shared => return,
             EndpointKind::Narrow(most) => most as usize,
             EndpointKind::Ordered(_) | EndpointKind::Rated(_) => usize::MAX,
         };
-        let broken = if out.iter().any(|other| other.life != dial.life) {
-            Some((Promise::Sole, format!("{dial:?} beside {out:?}")))
+        let broken = if out.iter().any(|other| other.life != send.life) {
+            Some((Promise::Sole, format!("{send:?} beside {out:?}")))
         } else if out.len() >= most {
-            Some((Promise::Pace, format!("{dial:?} beside {} others", out.len())))
+            Some((Promise::Pace, format!("{send:?} beside {} others", out.len())))
         } else {
             None
         };
-        drop(journal);
+        drop(log);
         if let Some((promise, what)) = broken {
-            self.town.complain(promise, what);
+            self.env.complain(promise, what);
         }
     }
 
@@ -184,39 +184,39 @@ impl NodeHttpSender {
                  AND o.number < l.number
              JOIN deliveries d ON d.id = o.delivery WHERE l.delivery = ?1 AND d.state < 4 LIMIT 1";
         let earlier: Option<i64> = {
-            let file = self.town.file().connection();
+            let file = self.env.file().connection();
             let mut sql = file.prepare_cached(sql).unwrap();
             sql.query_row([delivery.as_i64()], |row| row.get(0)).optional().unwrap()
         };
         if let Some(earlier) = earlier {
             let what = format!("{delivery} goes before {}", DeliveryId::from_i64(earlier));
-            self.town.complain(Promise::Order, what);
+            self.env.complain(Promise::Order, what);
         }
     }
 }
 
 /// A request on its way; if its sender lets go of it, it may arrive all the same.
 struct NodeRequestGuard<'a> {
-    line: &'a NodeHttpSender,
+    http_sender: &'a NodeHttpSender,
     number: usize,
     arrives_anyway: bool,
 }
 
 impl NodeRequestGuard<'_> {
     fn end(&mut self) {
-        let now = self.line.town.now();
-        self.line.town.journal().dials[self.number].ended_at = Some(now);
+        let now = self.http_sender.env.now();
+        self.http_sender.env.log().sends[self.number].ended_at = Some(now);
     }
 }
 
 impl Drop for NodeRequestGuard<'_> {
     fn drop(&mut self) {
-        let now = self.line.town.now();
-        let mut journal = self.line.town.journal();
-        let dial = &mut journal.dials[self.number];
-        if dial.ended_at.is_none() {
-            dial.dropped_at = Some(now);
-            dial.works_at = dial.works_at.filter(|works_at| *works_at <= now || self.arrives_anyway);
+        let now = self.http_sender.env.now();
+        let mut log = self.http_sender.env.log();
+        let send = &mut log.sends[self.number];
+        if send.ended_at.is_none() {
+            send.dropped_at = Some(now);
+            send.works_at = send.works_at.filter(|works_at| *works_at <= now || self.arrives_anyway);
         }
     }
 }

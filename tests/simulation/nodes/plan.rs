@@ -21,7 +21,7 @@ pub(crate) struct NodesPlan {
     pub(crate) clocks: Vec<(i64, i64)>,
     /// Probability in percent, for each commit, that a node that takes over from another dies in the middle of it.
     pub(crate) takers_die: u8,
-    pub(crate) hands: usize,
+    pub(crate) permits: usize,
 }
 
 /// When everything has begun, and the first events come.
@@ -124,7 +124,7 @@ impl NodesPlan {
             faults,
             clocks: (0..nodes).map(|_| (rng.i64(-300..300), rng.i64(-10_000..10_000))).collect(),
             takers_die: pick(&mut rng, &[0, 0, 20, 60]),
-            hands: pick(&mut rng, &[6, 12, 24, 64]),
+            permits: pick(&mut rng, &[6, 12, 24, 64]),
         }
     }
 }

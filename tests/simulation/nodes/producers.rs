@@ -1,7 +1,7 @@
 //! Clients of the nodes: producers that publish to any node that answers until they know, and an operator that changes
 //! endpoints while they are sent to.
 
-use super::{environment::NodesEnv, node::Node, plan::EndpointKind, witness};
+use super::{db_triggers, environment::NodesEnv, node::Node, plan::EndpointKind};
 use crate::{
     actors::{ADMIN, APP},
     event_log::Promise,
@@ -32,11 +32,11 @@ enum ClientCall {
 
 /// A call that is repeated until it is known to be done.
 struct PendingCall {
-    errand: ClientCall,
+    request: ClientCall,
     at: i64,
     node: usize,
     /// Since when an answer is awaited, and of which process.
-    asked: Option<(i64, usize)>,
+    requested: Option<(i64, usize)>,
     can_ask_again: bool,
     is_done: bool,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Published {
 }
 
 pub(crate) struct Producers {
-    town: Arc<NodesEnv>,
+    env: Arc<NodesEnv>,
     wishes: Vec<PendingCall>,
     answers: Answers,
     /// Published events, by the number of their plan.
@@ -67,11 +67,11 @@ pub(crate) struct Producers {
 }
 
 impl Producers {
-    pub(crate) fn new(town: &Arc<NodesEnv>) -> Self {
-        let plan = &town.plan;
+    pub(crate) fn new(env: &Arc<NodesEnv>) -> Self {
+        let plan = &env.plan;
         let mut wishes = Vec::new();
-        let mut wish = |errand, at, node, can_ask_again| {
-            wishes.push(PendingCall { errand, at, node, asked: None, can_ask_again, is_done: false });
+        let mut wish = |request, at, node, can_ask_again| {
+            wishes.push(PendingCall { request, at, node, requested: None, can_ask_again, is_done: false });
         };
         for (number, event) in plan.events.iter().enumerate() {
             wish(ClientCall::Publish(number), event.at, event.node, event.id.is_some());
@@ -83,7 +83,7 @@ impl Producers {
             wish(ClientCall::Change(number), change.at, change.node, true);
         }
         let published = vec![Published::default(); plan.events.len()];
-        Self { town: town.clone(), wishes, answers: Arc::default(), published }
+        Self { env: env.clone(), wishes, answers: Arc::default(), published }
     }
 
     pub(crate) fn are_done(&self) -> bool {
@@ -98,15 +98,15 @@ impl Producers {
             if wish.is_done || now < wish.at {
                 continue;
             }
-            if let Some((since, life)) = wish.asked {
+            if let Some((since, life)) = wish.requested {
                 let is_dead = !nodes.iter().flatten().any(|node| node.life == life);
                 if !is_dead && now < since + CALL_TIMEOUT_MS {
                     continue;
                 }
-                (wish.asked, wish.is_done) = (None, !wish.can_ask_again);
+                (wish.requested, wish.is_done) = (None, !wish.can_ask_again);
                 wish.node += 1;
             }
-            let (errand, node) = (wish.errand, nodes[wish.node % nodes.len()]);
+            let (request, node) = (wish.request, nodes[wish.node % nodes.len()]);
             if wish.is_done {
                 continue;
             }
@@ -114,34 +114,34 @@ impl Producers {
                 (wish.node, wish.at) = (wish.node + 1, now + CALL_PAUSE_MS);
                 continue;
             };
-            wish.asked = Some((now, node.life));
-            if let ClientCall::Publish(plan) = errand {
+            wish.requested = Some((now, node.life));
+            if let ClientCall::Publish(plan) = request {
                 self.published[plan].asked_at.get_or_insert(now);
             }
-            let (town, answers) = (self.town.clone(), self.answers.clone());
-            node.spawn(ask(town, service, errand, (number, node.life), answers));
+            let (env, answers) = (self.env.clone(), self.answers.clone());
+            node.spawn(ask(env, service, request, (number, node.life), answers));
         }
     }
 
     fn take_answers(&mut self, now: i64) {
-        let heard = std::mem::take(&mut *self.answers.lock().unwrap());
-        for (number, life, said) in heard {
+        let reply = std::mem::take(&mut *self.answers.lock().unwrap());
+        for (number, life, said) in reply {
             let wish = &mut self.wishes[number];
-            let is_awaited = wish.asked.is_some_and(|(_, asked)| asked == life);
+            let is_awaited = wish.requested.is_some_and(|(_, requested)| requested == life);
             match said {
                 CallAnswer::Done(event) => {
                     wish.is_done = true;
-                    if let (Some(event), ClientCall::Publish(plan)) = (event, wish.errand) {
+                    if let (Some(event), ClientCall::Publish(plan)) = (event, wish.request) {
                         self.note(plan, event, now);
                     }
                 }
                 CallAnswer::NotNow if is_awaited => {
-                    (wish.asked, wish.node, wish.at) = (None, wish.node + 1, now + CALL_PAUSE_MS);
+                    (wish.requested, wish.node, wish.at) = (None, wish.node + 1, now + CALL_PAUSE_MS);
                 }
                 CallAnswer::NotNow => {}
                 CallAnswer::Refused(why) => {
-                    let what = format!("{:?} was refused: {why}", wish.errand);
-                    self.town.complain(Promise::Accept, what);
+                    let what = format!("{:?} was refused: {why}", wish.request);
+                    self.env.complain(Promise::Accept, what);
                     wish.is_done = true;
                 }
             }
@@ -151,35 +151,35 @@ impl Producers {
     /// Notes an event. The same id must be the same event on every node.
     fn note(&mut self, plan: usize, event: EventId, now: i64) {
         let published = &mut self.published[plan];
-        if published.event.is_some_and(|known| known != event) && self.town.journal().is_lost(event) {
+        if published.event.is_some_and(|known| known != event) && self.env.log().is_lost(event) {
             // A node that was frozen answers only now: the record of that id has expired.
             return;
         }
-        if published.event.is_some_and(|known| known != event && self.town.journal().is_lost(known)) {
+        if published.event.is_some_and(|known| known != event && self.env.log().is_lost(known)) {
             // The record of its first publication has expired.
             (published.event, published.answered_at) = (None, None);
         }
         published.answered_at.get_or_insert(now);
         let known = *published.event.get_or_insert(event);
-        if known != event && self.town.plan.events[plan].id.is_some() {
-            self.town.complain(Promise::Accept, format!("event {plan} is {known} and {event}"));
+        if known != event && self.env.plan.events[plan].id.is_some() {
+            self.env.complain(Promise::Accept, format!("event {plan} is {known} and {event}"));
         }
     }
 }
 
 async fn ask(
-    town: Arc<NodesEnv>,
+    env: Arc<NodesEnv>,
     service: Arc<Service>,
-    errand: ClientCall,
+    request: ClientCall,
     (wish, life): (usize, usize),
     answers: Answers,
 ) {
     let said = match service.app(ADMIN, APP) {
         Err(_) => CallAnswer::NotNow,
         Ok(entry) => {
-            let done = match errand {
-                ClientCall::Publish(number) => publish(&town, &service, &entry, number).await.map(Some),
-                ClientCall::Change(number) => change(&town, &service, &entry, number).await.map(|()| None),
+            let done = match request {
+                ClientCall::Publish(number) => publish(&env, &service, &entry, number).await.map(Some),
+                ClientCall::Change(number) => change(&env, &service, &entry, number).await.map(|()| None),
             };
             match done {
                 Ok(event) => CallAnswer::Done(event),
@@ -192,12 +192,12 @@ async fn ask(
 }
 
 async fn publish(
-    town: &NodesEnv,
+    env: &NodesEnv,
     service: &Service,
     entry: &CachedApp,
     number: usize,
 ) -> Result<EventId, Error> {
-    let plan = &town.plan.events[number];
+    let plan = &env.plan.events[number];
     let publish = PublishRequest {
         id: plan.id.as_deref(),
         event_type: "payment.created",
@@ -210,22 +210,22 @@ async fn publish(
     Ok(service.publish(entry, publish).await?.event.id)
 }
 
-async fn change(town: &NodesEnv, service: &Service, entry: &CachedApp, number: usize) -> Result<(), Error> {
-    let plan = town.plan.changes[number];
+async fn change(env: &NodesEnv, service: &Service, entry: &CachedApp, number: usize) -> Result<(), Error> {
+    let plan = env.plan.changes[number];
     let max_in_flight = plan.narrow.map_or(Patch::Null, Patch::Value);
     let patch = EndpointPatch { max_in_flight, ..EndpointPatch::default() };
-    let uid = &town.plan.endpoints[plan.endpoint].uid;
+    let uid = &env.plan.endpoints[plan.endpoint].uid;
     service.change_endpoint(ADMIN, entry, uid, patch).await.map(drop)
 }
 
 /// Makes the app and its endpoints, before anything goes wrong.
-pub(crate) async fn create_app_and_endpoints(town: Arc<NodesEnv>, service: Arc<Service>) {
+pub(crate) async fn create_app_and_endpoints(env: Arc<NodesEnv>, service: Arc<Service>) {
     let app = NewApp { uid: Some(APP.into()), name: "Shop".into(), ..NewApp::default() };
     service.add_app(ADMIN, app).await.unwrap();
     let entry = service.app(ADMIN, APP).unwrap();
     // Patient enough for any fault, so that no delivery has to die.
     let waits: Vec<&str> = ["200ms", "1s", "2s", "4s"].into_iter().chain(["5s"; 28]).collect();
-    for plan in &town.plan.endpoints {
+    for plan in &env.plan.endpoints {
         let mut new = NewEndpoint {
             uid: Some(plan.uid.clone()),
             url: format!("https://{}.example.com/in", plan.uid),
@@ -238,15 +238,15 @@ pub(crate) async fn create_app_and_endpoints(town: Arc<NodesEnv>, service: Arc<S
         match plan.kind {
             EndpointKind::Shared => {}
             EndpointKind::Ordered(order) => new.ordered = Some(order),
-            EndpointKind::Narrow(most) => new.max_in_flight = Some(most * town.sabotage.width_factor()),
+            EndpointKind::Narrow(most) => new.max_in_flight = Some(most * env.sabotage.width_factor()),
             EndpointKind::Rated(rate) => {
-                let per_second = rate.per_second * town.sabotage.rate_factor();
+                let per_second = rate.per_second * env.sabotage.rate_factor();
                 let limit = json!({ "per_second": per_second, "burst": rate.burst });
                 new.rate_limit = limit.as_object().cloned();
             }
         }
         let endpoint = service.add_endpoint(ADMIN, &entry, new).await.unwrap();
-        witness::note_shard(&town.file().connection(), endpoint.id());
-        town.journal().endpoints.push(endpoint.id());
+        db_triggers::note_shard(&env.file().connection(), endpoint.id());
+        env.log().endpoints.push(endpoint.id());
     }
 }

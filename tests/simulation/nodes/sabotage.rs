@@ -93,7 +93,7 @@ impl NodeSabotage {
                 run(sql);
             }
             Self::OrderById => {
-                run("UPDATE deliveries SET order_seq = id WHERE due = 253402300799000 AND ?1 > 0")
+                run("UPDATE deliveries SET order_seq = id WHERE due = 253402300799000 AND ?1 > 0");
             }
             Self::StoreTwice => {
                 let sql = "INSERT OR IGNORE INTO attempts (delivery, position, started_at, total_us, class)
@@ -170,7 +170,7 @@ impl NodeSabotage {
 /// Send gate of a node, as its HTTP sender checks it.
 pub(crate) struct CheckedSendGate {
     pub(crate) honest: Box<dyn SendGate>,
-    pub(crate) tenure: Arc<NodeLease>,
+    pub(crate) node_state: Arc<NodeLease>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) sabotage: NodeSabotage,
 }
@@ -188,7 +188,7 @@ impl CheckedSendGate {
         let earlier = || Monotonic::from_millis(self.clock.monotonic().as_millis() - MARGIN_MS);
         match self.sabotage {
             NodeSabotage::NoGate => true,
-            NodeSabotage::NoMargin => self.tenure.is_lease_valid(earlier),
+            NodeSabotage::NoMargin => self.node_state.is_lease_valid(earlier),
             _ => self.honest.is_open(),
         }
     }

@@ -2,17 +2,17 @@
 //! that, and everything about the rest.
 
 use super::{
+    db_triggers::TAKEN_OVER,
     environment::{Loss, NodesEnv},
     sabotage::NodeSabotage,
-    witness::TAKEN_OVER,
 };
 use posthaste::domain::id::{DeliveryId, EventId};
 use rusqlite::{Connection, OptionalExtension, config::DbConfig};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Freezes the standby: it has what is stored now, and gets nothing more.
-pub(crate) fn stop_following(town: &NodesEnv) {
-    let file = town.file().connection();
+pub(crate) fn stop_following(env: &NodesEnv) {
+    let file = env.file().connection();
     if !is_there(&file) {
         file.execute_batch("ATTACH ':memory:' AS standby").unwrap();
     }
@@ -26,16 +26,16 @@ pub(crate) fn stop_following(town: &NodesEnv) {
 
 /// Promotes the standby, if there is one. `confirmed` says up to which batch each running node knows its own to be stored:
 /// unconfirmed ones are not missed.
-pub(crate) fn promote(town: &NodesEnv, confirmed: &BTreeMap<i64, i64>) {
-    let file = town.file().connection();
+pub(crate) fn promote(env: &NodesEnv, confirmed: &BTreeMap<i64, i64>) {
+    let file = env.file().connection();
     if !is_there(&file) {
         return;
     }
     let events = ids(&file, "SELECT id FROM events");
     let fenced = ids(&file, TAKEN_OVER);
-    // No node writes this: the witness must not note it.
+    // No node writes this: the triggers must not note it.
     file.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
-    let is_kept = |table: &String| town.sabotage == NodeSabotage::KeepCount && table == "writer_batches";
+    let is_kept = |table: &String| env.sabotage == NodeSabotage::KeepCount && table == "writer_batches";
     let forgotten = forgotten(&file, confirmed);
     for table in tables(&file).into_iter().filter(|table| !is_kept(table)) {
         let back =
@@ -47,8 +47,8 @@ pub(crate) fn promote(town: &NodesEnv, confirmed: &BTreeMap<i64, i64>) {
     let kept = ids(&file, "SELECT id FROM events");
     let delivered = ids(&file, "SELECT id FROM deliveries WHERE state = 4");
     drop(file);
-    let at = town.state().now;
-    town.journal().losses.push(Loss {
+    let at = env.state().now;
+    env.log().losses.push(Loss {
         at,
         events: events.difference(&kept).copied().map(EventId::from_i64).collect(),
         delivered: delivered.into_iter().map(DeliveryId::from_i64).collect(),

@@ -1,5 +1,5 @@
 import { now } from "../../components/clock";
-import { type PastAttempt, ScheduleChart } from "../../components/schedule-chart";
+import { type ShownAttempt, ScheduleChart } from "../../components/schedule-chart";
 import { isTerminal } from "../../text/states";
 import { scheduleOf } from "../../text/timeline";
 import type { DeliveryContext } from "./delivery";
@@ -10,7 +10,7 @@ export function DeliverySchedule({ context: { delivery, contract } }: { context:
   if (contract === null || first === undefined || delivery.attempts_expired) return null;
   if (isTerminal(delivery.status) && delivery.attempts.length === 1) return null;
   const startMs = Date.parse(first.started_at);
-  const attempts = delivery.attempts.map((attempt): PastAttempt => ({
+  const attempts = delivery.attempts.map((attempt): ShownAttempt => ({
     afterMs: Math.max(0, Date.parse(attempt.started_at) - startMs),
     tone: attempt.success ? "good" : attempt.number === null ? "warn" : "bad",
     label:

@@ -126,7 +126,7 @@ function HealthDetails({ health }: { health: EndpointHealth }) {
       />
       <Table
         caption="Health by window"
-        rows={Object.entries(health.windows).map(([window, tally]) => ({ window, ...tally }))}
+        rows={Object.entries(health.windows).map(([window, counts]) => ({ window, ...counts }))}
         idOf={(row) => row.window}
         columns={[
           { name: "Last", isMain: true, cell: (row) => row.window },

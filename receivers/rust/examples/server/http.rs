@@ -8,7 +8,7 @@ use std::{
 
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 const HEAD_BYTES_MAX: u64 = 32 * 1024;
-const PATIENCE: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub struct Request {
@@ -25,8 +25,8 @@ pub fn serve(stream: TcpStream, answer: impl Fn(&Request) -> (u16, String)) {
 }
 
 fn converse(mut stream: &TcpStream, answer: impl Fn(&Request) -> (u16, String)) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(READ_TIMEOUT))?;
+    stream.set_write_timeout(Some(READ_TIMEOUT))?;
     let mut reader = BufReader::new(stream);
     let (status, text) = match read(&mut reader)? {
         Ok(request) => answer(&request),

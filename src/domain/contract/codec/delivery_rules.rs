@@ -39,7 +39,7 @@ pub(super) fn read_answers(section: &Section) -> FieldResult<ResponseRules> {
     let answers = ResponseRules {
         success: section.list("success", 32, Some(vec![StatusPattern::Class(2)]))?,
         never: section.list("never", 32, Some(Vec::new()))?,
-        switch_off: section.list("switch_off", 32, Some(Vec::new()))?,
+        disable: section.list("switch_off", 32, Some(Vec::new()))?,
         advise_rotation: section.list("advise_rotation", 32, Some(Vec::new()))?,
     };
     if answers.success.is_empty() {
@@ -52,7 +52,7 @@ pub(super) fn read_answers(section: &Section) -> FieldResult<ResponseRules> {
     if answers.never.iter().any(|statuses| answers.success.contains(statuses)) {
         return Err(FieldError::new("answers.never", "names what `answers.success` names"));
     }
-    if answers.switch_off.iter().any(|statuses| earlier.contains(&statuses)) {
+    if answers.disable.iter().any(|statuses| earlier.contains(&statuses)) {
         return Err(FieldError::new("answers.switch_off", "names what another list of `answers` names"));
     }
     if answers.advise_rotation.iter().any(|statuses| answers.success.contains(statuses)) {

@@ -119,7 +119,7 @@ pub(super) fn read_notices(notices: &Section, health: &HealthRule) -> FieldResul
         digest_window: check_range(notices, "digest_window", window, DURATION_MIN, DAY)?,
         degraded: notices.or("degraded", NoticeChannel::List)?,
         off_warning: notices.or("off_warning", NoticeChannel::List)?,
-        switched_off: notices.or("switched_off", NoticeChannel::List)?,
+        disabled: notices.or("switched_off", NoticeChannel::List)?,
         replay_finished: notices.or("replay_finished", NoticeChannel::List)?,
     };
     if read.dead_letter_by == NoticeChannel::None {
@@ -140,7 +140,7 @@ pub(super) fn write_notices(notices: Notices) -> Value {
         "digest_window": format_duration(notices.digest_window),
         "degraded": notices.degraded.name(),
         "off_warning": notices.off_warning.name(),
-        "switched_off": notices.switched_off.name(),
+        "switched_off": notices.disabled.name(),
         "replay_finished": notices.replay_finished.name(),
     })
 }

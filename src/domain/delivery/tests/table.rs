@@ -1,4 +1,4 @@
-//! The design's table of states, written out by hand, and the transitions of a delivery.
+//! The design's table of states, written out, and the transitions of a delivery.
 //!
 //! `table` is that table; `expected` picks its row for one transition. Neither uses the code under test.
 
@@ -25,13 +25,13 @@ pub(super) enum TransitionKind {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Transition {
     Claim,
-    Conclude { verdict: Verdict, rows: u32, numbered: u32, switch: Availability },
+    Conclude { verdict: Verdict, rows: u32, numbered: u32, availability: Availability },
     HandBack(Availability),
     TakeOver(Availability),
     SwitchOff(Availability),
     Release,
     Retry(Availability),
-    Replay { give_up_at: Option<Timestamp>, switch: Availability },
+    Replay { give_up_at: Option<Timestamp>, availability: Availability },
     ReplayAs(Availability),
     Cancel,
     Outlive,
@@ -141,16 +141,16 @@ impl Transition {
                 let claimed = delivery.claim(now)?;
                 assert_eq!(claimed == ClaimResult::Attempt, delivery.state == DeliveryState::InFlight);
             }
-            Self::Conclude { verdict, rows, numbered, switch } => {
-                delivery.apply_verdict(&verdict, (rows, numbered), switch, now)?;
+            Self::Conclude { verdict, rows, numbered, availability } => {
+                delivery.apply_verdict(&verdict, (rows, numbered), availability, now)?;
             }
-            Self::HandBack(switch) => delivery.release(switch, now, now)?,
-            Self::TakeOver(switch) => delivery.take_over(switch, now)?,
-            Self::SwitchOff(switch) => delivery.hold_or_cancel(switch, now)?,
+            Self::HandBack(availability) => delivery.release(availability, now, now)?,
+            Self::TakeOver(availability) => delivery.take_over(availability, now)?,
+            Self::SwitchOff(availability) => delivery.hold_or_cancel(availability, now)?,
             Self::Release => delivery.resume(false, now)?,
-            Self::Retry(switch) => delivery.retry(switch, now)?,
-            Self::Replay { give_up_at, switch } => delivery.replay(give_up_at, switch, now)?,
-            Self::ReplayAs(switch) => return delivery.replay_as(COPY, None, switch, now),
+            Self::Retry(availability) => delivery.retry(availability, now)?,
+            Self::Replay { give_up_at, availability } => delivery.replay(give_up_at, availability, now)?,
+            Self::ReplayAs(availability) => return delivery.replay_as(COPY, None, availability, now),
             Self::Cancel => delivery.cancel(now)?,
             Self::Outlive => delivery.expire_by_retention(now)?,
             Self::Close => delivery.close()?,
@@ -165,19 +165,19 @@ pub(super) const COPY: DeliveryId = DeliveryId::from_i64(99);
 pub(super) fn expected(before: &Delivery, happening: Transition, now: Timestamp) -> Option<NextState> {
     use DeliveryState::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
     let from = before.state;
-    let by_hand = before.saved_state.is_some();
-    let scheduled = if by_hand || before.retry_index == 0 { Pending } else { Retrying };
-    let switched = |state: DeliveryState, switch: Availability| match switch {
+    let manual = before.saved_state.is_some();
+    let scheduled = if manual || before.retry_index == 0 { Pending } else { Retrying };
+    let switched = |state: DeliveryState, availability: Availability| match availability {
         Availability::Enabled => (state, None),
         Availability::DisabledHold => (Held, None),
         Availability::DisabledCancel => CANCELLED_BY_ENDPOINT[0],
         Availability::Deleted => CANCELLED_BY_ENDPOINT[1],
     };
-    let back = |back: SavedState, switch| match back.state {
-        Retrying => switched(Retrying, switch),
+    let back = |back: SavedState, availability| match back.state {
+        Retrying => switched(Retrying, availability),
         ended => (ended, back.reason),
     };
-    let asked = |switch: Availability| match switch {
+    let requested = |availability: Availability| match availability {
         Availability::Enabled => Some((Pending, None)),
         Availability::DisabledHold | Availability::DisabledCancel => Some((Held, None)),
         Availability::Deleted => None,
@@ -186,28 +186,32 @@ pub(super) fn expected(before: &Delivery, happening: Transition, now: Timestamp)
         (Transition::Claim, Pending | Retrying) => Some(match before.at_due {
             DueAction::Exhaust | DueAction::ExhaustUncounted => (Dead, Some(EndReason::Exhausted)),
             DueAction::Expire => (Expired, Some(EndReason::GaveUp)),
-            DueAction::Attempt if !by_hand && before.give_up_at.is_some_and(|at| at <= now) => {
+            DueAction::Attempt if !manual && before.give_up_at.is_some_and(|at| at <= now) => {
                 (Expired, Some(EndReason::GaveUp))
             }
             DueAction::Attempt => (InFlight, None),
         }),
         (Transition::Conclude { verdict: Verdict::Delivered, .. }, InFlight) => Some((Delivered, None)),
-        (Transition::Conclude { switch, .. } | Transition::TakeOver(switch), InFlight) if by_hand => {
-            before.saved_state.map(|to| back(to, switch))
+        (Transition::Conclude { availability, .. } | Transition::TakeOver(availability), InFlight)
+            if manual =>
+        {
+            before.saved_state.map(|to| back(to, availability))
         }
-        (Transition::Conclude { verdict, switch, .. }, InFlight) => Some(match verdict {
+        (Transition::Conclude { verdict, availability, .. }, InFlight) => Some(match verdict {
             Verdict::Dead { reason, .. } => (Dead, Some(EndReason::from(reason))),
-            Verdict::Retry { .. } => switched(Retrying, switch),
-            Verdict::RetryUncounted { .. } | Verdict::Delivered => switched(scheduled, switch),
+            Verdict::Retry { .. } => switched(Retrying, availability),
+            Verdict::RetryUncounted { .. } | Verdict::Delivered => switched(scheduled, availability),
         }),
-        (Transition::HandBack(switch) | Transition::TakeOver(switch), InFlight) => {
-            Some(switched(scheduled, switch))
+        (Transition::HandBack(availability) | Transition::TakeOver(availability), InFlight) => {
+            Some(switched(scheduled, availability))
         }
-        (Transition::SwitchOff(switch), Pending | Retrying | Held) => Some(switched(from, switch)),
+        (Transition::SwitchOff(availability), Pending | Retrying | Held) => {
+            Some(switched(from, availability))
+        }
         (Transition::Release, Held) => Some((scheduled, None)),
-        (Transition::Retry(switch), Retrying | Dead | Cancelled | Expired)
-        | (Transition::Replay { switch, .. }, Dead | Cancelled | Expired)
-        | (Transition::ReplayAs(switch), Delivered) => asked(switch),
+        (Transition::Retry(availability), Retrying | Dead | Cancelled | Expired)
+        | (Transition::Replay { availability, .. }, Dead | Cancelled | Expired)
+        | (Transition::ReplayAs(availability), Delivered) => requested(availability),
         (Transition::Cancel, Pending | Retrying | Held) => Some((Cancelled, Some(EndReason::Manual))),
         (Transition::Outlive, Pending | Retrying | Held) => Some(match before.saved_state {
             Some(back) if back.state != Retrying => (back.state, back.reason),

@@ -1,225 +1,296 @@
-//! Fake cluster store that several nodes share: members, leases and shards; in memory, in virtual time.
+//! Nodes on one store in memory, in virtual time. Each reaches it over a link that a test can cut or slow down.
 
-use super::super::LEASE;
 use crate::{
     domain::{
-        id::{EndpointId, KeyId},
-        node_lease::SHARD_COUNT,
-        outage_detector::OutageReport,
-        replay::Replay,
-        retention::RetentionPolicy,
+        delivery::Delivery,
+        endpoint::{Disabled, Endpoint},
+        event::{BodyCache, Event, Fingerprint},
+        health::HealthSample,
+        id::{DeliveryId, EndpointId, EventId, IdGenerator},
+        live_update::{LiveUpdate, UpdateSink},
+        outcome::{Attempt, Outcome, OutcomeClass},
+        ports::{CommitListener, LeasedDelivery, Permit, PermitSource},
         storage::StorageUsage,
-        time::{Monotonic, Timestamp},
+        time::Timestamp,
+        verdict::{DueAction, Verdict},
     },
     runtime::{Clock, VirtualClock},
     store::{
-        ClusterStore, Reply, StoreError,
-        cluster::{
-            ClusterView, ConfigChanges, HealthBootstrap, HealthCandidate, Heartbeat, Joined, Node,
-            PurgedRecords, RollupResult,
-        },
-        retention::{OverdueEvents, OverdueSearch},
+        CommitObservers, CommitWatch, Reply, Store, StoreError,
+        backend::{Backend, Command, MembershipBackend, ReadJob, Readers},
+        cluster::{ClusterView, Heartbeat, Joined},
+        deliveries::{DeliveryResult, NewDelivery, NewEvent},
+        sqlite::{CommitResult, QueueLimits, SharedFile, SimCommitLoop, SimNode},
     },
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
 };
+use tokio::{sync::Notify, task::AbortHandle};
 
+const QUEUE_LIMITS: QueueLimits = QueueLimits { events_max: 100, bytes_max: 1 << 20 };
+
+/// The store that the nodes share, and the time of all of them.
 pub(super) struct FakeCluster {
     pub(super) clock: Arc<VirtualClock>,
-    state: Mutex<FakeClusterState>,
-}
-
-#[derive(Default)]
-pub(super) struct FakeClusterState {
-    nodes: BTreeMap<i64, MemberRow>,
-    pub(super) shards: Vec<i64>,
-    /// Version of the configuration.
-    pub(super) version: i64,
-    /// Deliveries in flight: the epoch and the endpoint.
-    pub(super) in_flight: BTreeSet<(i64, EndpointId)>,
-    last_epoch: i64,
-    /// Endpoints that have only failed for long.
-    pub(super) failing: Vec<EndpointId>,
-}
-
-struct MemberRow {
-    lease_until: Monotonic,
-    last_heartbeat: Heartbeat,
+    file: Arc<SharedFile>,
 }
 
 impl FakeCluster {
     pub(super) fn new() -> Arc<Self> {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
-        let state = FakeClusterState { shards: vec![0; SHARD_COUNT], ..FakeClusterState::default() };
-        Arc::new(Self { clock, state: Mutex::new(state) })
+        let of_store = clock.clone();
+        let file = SharedFile::new(Arc::new(move || of_store.now())).unwrap();
+        Arc::new(Self { clock, file })
     }
+}
 
-    pub(super) fn state(&self) -> MutexGuard<'_, FakeClusterState> {
-        self.state.lock().unwrap()
+/// The store as one node reaches it, and as it is reached without the link.
+pub(super) struct FakeNode {
+    pub(super) store: Store,
+    pub(super) direct: Store,
+    pub(super) link: Arc<Link>,
+    observer: Arc<Observer>,
+    committing: AbortHandle,
+}
+
+/// The link between a node and the store.
+#[derive(Default)]
+pub(super) struct Link {
+    /// In both directions.
+    pub(super) is_cut: AtomicBool,
+    /// How long answers are on their way.
+    pub(super) delay_ms: AtomicU64,
+    /// Commands that never arrive.
+    lost: Mutex<Vec<Box<dyn Command>>>,
+}
+
+impl Drop for FakeNode {
+    fn drop(&mut self) {
+        self.committing.abort();
     }
+}
 
-    pub(super) fn shards_of(&self, epoch: i64) -> usize {
-        self.state().shards.iter().filter(|owner| **owner == epoch).count()
-    }
-
-    fn view(&self) -> ClusterView {
-        let (state, now) = (self.state(), self.clock.monotonic());
-        let node = |(epoch, row): (&i64, &MemberRow)| Node {
-            epoch: *epoch,
-            slot: Some(*epoch as u8),
-            name: format!("node {epoch}"),
-            version: String::new(),
-            is_expired: row.lease_until <= now,
-            config_version: row.last_heartbeat.config_version,
-            free_permits: row.last_heartbeat.free_permits,
-            overloaded_queues: row.last_heartbeat.overloaded_queues.clone(),
-            joined_at: Timestamp::from_millis(0),
-            lease_ms: row.lease_until.as_millis() - now.as_millis(),
-            is_stopping: row.last_heartbeat.is_stopping,
+impl FakeNode {
+    pub(super) fn to(cluster: &FakeCluster) -> Self {
+        let (observer, link, notify) =
+            (Arc::<Observer>::default(), Arc::<Link>::default(), Arc::<Notify>::default());
+        let to_wake = notify.clone();
+        let observers = CommitObservers {
+            engine: observer.clone(),
+            live_updates: observer.clone(),
+            watch: observer.clone(),
         };
-        ClusterView {
-            nodes: state.nodes.iter().map(node).collect(),
-            shards: state.shards.clone(),
-            version: state.version,
-            write_counter: 0,
-            may_take_over: true,
+        let wake = Box::new(move || to_wake.notify_one());
+        let (direct, writer) = SimNode::enter(&cluster.file, observers, QUEUE_LIMITS, wake).unwrap();
+        let committing = tokio::spawn(commit_all(writer, notify)).abort_handle();
+        let node = direct.backend().clone();
+        let store = Store::new(Arc::new(LinkedBackend { node, link: link.clone() }));
+        Self { store, direct, link, observer, committing }
+    }
+
+    pub(super) async fn view(&self) -> ClusterView {
+        self.direct.nodes().await.unwrap()
+    }
+
+    pub(super) async fn shards_of(&self, epoch: i64) -> usize {
+        self.view().await.shards.iter().filter(|owner| **owner == epoch).count()
+    }
+
+    /// Stores the endpoint, which makes a new version of the configuration.
+    pub(super) async fn add(&self, endpoint: &Endpoint) {
+        self.direct.add_endpoint(endpoint.record.clone(), None).await.unwrap();
+    }
+
+    /// Has so many deliveries to the endpoint in flight.
+    pub(super) async fn lease(&self, endpoint: &Endpoint, count: u32, ids: &IdGenerator, now: Timestamp) {
+        let first = ids.next_range(now, count + 1);
+        let event = Event {
+            id: EventId::from_i64(first),
+            app: endpoint.record.app,
+            external_id: None,
+            event_type: "a".into(),
+            created_at: now,
+            accepted_at: now,
+            data: "{}".into(),
+            key: None,
+            deliver_at: None,
+            has_no_subscribers: false,
+            body_cache: BodyCache::default(),
+        };
+        let deliveries = (1..=i64::from(count)).map(|number| {
+            let id = DeliveryId::from_i64(first + number);
+            let mut delivery = Delivery::new(id, event.app, event.id, endpoint.id(), now, None);
+            delivery.start_in_flight();
+            NewDelivery { delivery, permit: Some(Permit::new(self.observer.clone(), 0)) }
+        });
+        let deliveries = deliveries.collect();
+        let new =
+            NewEvent { event: Arc::new(event), deliveries, dedup: vec![], fingerprint: Fingerprint([0; 16]) };
+        self.direct.accept(vec![new]).await.unwrap();
+        self.direct.flush().await.unwrap();
+        assert_eq!(self.observer.leased.lock().unwrap().len(), count as usize);
+    }
+
+    /// Releases everything in flight.
+    pub(super) async fn release(&self, now: Timestamp) {
+        let leased = std::mem::take(&mut *self.observer.leased.lock().unwrap());
+        self.direct.release(leased, now).await.unwrap();
+    }
+
+    /// Records that every delivery in flight failed.
+    pub(super) async fn fail_all(&self, endpoint: &Endpoint, now: Timestamp) {
+        for leased in std::mem::take(&mut *self.observer.leased.lock().unwrap()) {
+            let attempt = Attempt {
+                started_at: now,
+                outcome: Outcome::failed(OutcomeClass::Connect, "refused"),
+                contract: endpoint.contract_hash,
+                endpoint_revision: 1,
+                url: None,
+                note: None,
+            };
+            self.direct.record_result(DeliveryResult {
+                leased,
+                attempts: vec![attempt],
+                verdict: Verdict::Retry { due: now.plus(Duration::from_hours(1)), then: DueAction::Attempt },
+                disable: None,
+                health_sample: Some(HealthSample { adjusted_time: Duration::ZERO, paused: None }),
+                ended_at: now,
+                contract: Some(endpoint.contract.clone()),
+            });
+        }
+        self.direct.flush().await.unwrap();
+    }
+}
+
+async fn commit_all(mut writer: SimCommitLoop, notify: Arc<Notify>) {
+    loop {
+        notify.notified().await;
+        while let CommitResult::Committed(_) = writer.commit_next() {
+            tokio::task::yield_now().await;
         }
     }
 }
 
-/// The store as one node reaches it.
-pub(super) struct FakeNode {
-    cluster: Arc<FakeCluster>,
-    epoch: AtomicI64,
-    /// Whether the link is cut, in both directions.
-    pub(super) is_cut: AtomicBool,
-    /// How long answers are on their way.
-    pub(super) delay_ms: AtomicU64,
+struct LinkedBackend {
+    node: Arc<dyn Backend>,
+    link: Arc<Link>,
 }
 
-impl FakeNode {
-    pub(super) fn to(town: &Arc<FakeCluster>) -> Arc<Self> {
-        let (is_cut, delay_ms) = (AtomicBool::new(false), AtomicU64::new(0));
-        Arc::new(Self { cluster: town.clone(), epoch: AtomicI64::new(0), is_cut, delay_ms })
-    }
-
-    fn answer<'a, T: Send + 'a>(
-        &'a self,
-        work: impl FnOnce(&mut FakeClusterState, i64) -> T + Send + 'a,
-    ) -> Reply<'a, T> {
+impl LinkedBackend {
+    /// Calls the node, unless the link is cut: then there is never an answer.
+    fn over_link<T: Send + 'static>(&self, call: impl FnOnce(&dyn Backend) -> Reply<T>) -> Reply<T> {
+        if self.link.is_cut.load(SeqCst) {
+            return Box::pin(std::future::pending());
+        }
+        let (answer, link) = (call(&*self.node), self.link.clone());
         Box::pin(async move {
-            if self.is_cut.load(SeqCst) {
-                std::future::pending::<()>().await;
-            }
-            let done = work(&mut self.cluster.state(), self.epoch.load(SeqCst));
-            let delay = self.delay_ms.load(SeqCst);
+            let answer = answer.await;
+            let delay = link.delay_ms.load(SeqCst);
             if delay > 0 {
                 tokio::time::sleep(Duration::from_millis(delay)).await;
             }
-            Ok(done)
+            answer
+        })
+    }
+
+    fn as_member<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&dyn MembershipBackend) -> Reply<T>,
+    ) -> Reply<T> {
+        self.over_link(|node| match node.membership() {
+            Some(membership) => call(membership),
+            None => Box::pin(async { Err(StoreError::Closed) }),
         })
     }
 }
 
-/// Methods that the membership never calls.
-macro_rules! never {
-    ($(fn $name:ident($($kind:ty),*) -> $answer:ty;)+) => {
-        $(fn $name(&self, $(_: $kind),*) -> Reply<'_, $answer> {
-            Box::pin(async { Err(StoreError::Closed) })
-        })+
-    };
+impl Backend for LinkedBackend {
+    fn submit(&self, command: Box<dyn Command>) {
+        if self.link.is_cut.load(SeqCst) {
+            return self.link.lost.lock().unwrap().push(command);
+        }
+        self.node.submit(command);
+    }
+
+    fn submit_accept(&self, command: Box<dyn Command>, events: usize, bytes: usize) {
+        self.node.submit_accept(command, events, bytes);
+    }
+
+    fn run_read(&self, readers: Readers, job: ReadJob) -> Reply<()> {
+        self.over_link(|node| node.run_read(readers, job))
+    }
+
+    fn membership(&self) -> Option<&dyn MembershipBackend> {
+        Some(self)
+    }
+
+    fn measure(&self) -> Reply<StorageUsage> {
+        self.over_link(|node| node.measure())
+    }
+
+    fn close(&self) {
+        self.node.close();
+    }
 }
 
-impl ClusterStore for FakeNode {
-    fn join(&self, _: Timestamp) -> Reply<'_, Joined> {
-        self.answer(|state, _| {
-            state.last_epoch += 1;
-            let (epoch, lease_until) = (state.last_epoch, self.cluster.clock.monotonic().plus(LEASE));
-            state.nodes.insert(epoch, MemberRow { lease_until, last_heartbeat: Heartbeat::default() });
-            self.epoch.store(epoch, SeqCst);
-            Joined { slot: epoch as u8, epoch, is_alone: false, newest_id: 0, taken_over: 0 }
-        })
+impl MembershipBackend for LinkedBackend {
+    fn join(&self, now: Timestamp) -> Reply<Joined> {
+        self.as_member(|membership| membership.join(now))
     }
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<ClusterView>> {
-        let heard = self.answer(move |state, epoch| {
-            let row = state.nodes.get_mut(&epoch)?;
-            *row =
-                MemberRow { lease_until: self.cluster.clock.monotonic().plus(LEASE), last_heartbeat: beat };
-            Some(())
-        });
-        Box::pin(async move { heard.await.map(|heard| heard.map(|()| self.cluster.view())) })
+    fn heartbeat(&self, heartbeat: Heartbeat) -> Reply<Option<ClusterView>> {
+        self.as_member(|membership| membership.heartbeat(heartbeat))
     }
 
-    fn take_over(&self, epoch: i64, _: Timestamp) -> Reply<'_, Option<usize>> {
-        self.answer(move |state, _| {
-            let is_over = state.nodes.get(&epoch)?.lease_until <= self.cluster.clock.monotonic();
-            is_over.then(|| {
-                let before = state.in_flight.len();
-                state.in_flight.retain(|(owner, _)| *owner != epoch);
-                state.shards.iter_mut().filter(|owner| **owner == epoch).for_each(|owner| *owner = 0);
-                state.nodes.remove(&epoch);
-                before - state.in_flight.len()
-            })
-        })
+    fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<Option<usize>> {
+        self.as_member(|membership| membership.take_over(epoch, now))
     }
 
-    fn claim_shards(&self, most: usize) -> Reply<'_, Vec<u8>> {
-        self.answer(move |state, epoch| {
-            let free = (0..=u8::MAX).zip(&mut state.shards).filter(|(_, owner)| **owner == 0).take(most);
-            free.map(|(shard, owner)| {
-                *owner = epoch;
-                shard
-            })
-            .collect()
-        })
+    fn nodes(&self) -> Reply<ClusterView> {
+        self.as_member(|membership| membership.nodes())
     }
 
-    fn release_shards(&self, shards: Vec<u8>) -> Reply<'_, ()> {
-        self.answer(move |state, epoch| {
-            for shard in shards {
-                let owner = &mut state.shards[usize::from(shard)];
-                assert_eq!(*owner, epoch, "only owned shards can be released");
-                *owner = 0;
-            }
-        })
+    fn epoch(&self) -> i64 {
+        self.node.membership().map_or(0, MembershipBackend::epoch)
     }
+}
 
-    fn in_flight_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>> {
-        self.answer(move |state, epoch| {
-            let elsewhere = state.in_flight.iter().filter(|(owner, _)| *owner != epoch).map(|(_, of)| *of);
-            elsewhere.filter(|endpoint| endpoints.contains(endpoint)).collect()
-        })
-    }
+/// Keeps the deliveries that the store passes on.
+#[derive(Default)]
+struct Observer {
+    leased: Mutex<Vec<LeasedDelivery>>,
+}
 
-    fn health_bootstrap(&self, _: Timestamp) -> Reply<'_, HealthBootstrap> {
-        self.answer(|state, _| HealthBootstrap {
-            failing: state.failing.clone(),
-            ..HealthBootstrap::default()
-        })
+impl CommitListener for Observer {
+    fn deliveries_leased(&self, leased: Vec<LeasedDelivery>) {
+        self.leased.lock().unwrap().extend(leased);
     }
+    fn delivery_waiting(&self, _: EndpointId, _: Timestamp) {}
+    fn endpoint_disabled(&self, _: EndpointId, _: Disabled, _: u32) {}
+    fn inspection_waiting(&self) {}
+    fn notice_waiting(&self) {}
+}
 
-    never! {
-        fn changes(i64) -> ConfigChanges;
-        fn nodes() -> ClusterView;
-        fn find_queues() -> Vec<(EndpointId, Timestamp)>;
-        fn queues_with_due(Vec<EndpointId>, Timestamp) -> Vec<EndpointId>;
-        fn purge_deleted_apps() -> bool;
-        fn overdue(OverdueSearch, Arc<dyn RetentionPolicy>, Timestamp) -> OverdueEvents;
-        fn purge_records(Timestamp) -> PurgedRecords;
-        fn usage() -> StorageUsage;
-        fn record_key_uses(Vec<(KeyId, Timestamp)>) -> ();
-        fn running_replays() -> Vec<Replay>;
-        fn endpoints_to_apply() -> Vec<EndpointId>;
-        fn roll_up(Duration, Timestamp) -> RollupResult;
-        fn sync_outage_clock(OutageReport, Timestamp) -> OutageReport;
-        fn degraded() -> Vec<EndpointId>;
-        fn evaluate_health(Vec<HealthCandidate>, Timestamp) -> ();
+impl UpdateSink for Observer {
+    fn has_subscribers(&self) -> bool {
+        false
     }
+    fn publish(&self, _: LiveUpdate) {}
+}
+
+impl CommitWatch for Observer {
+    fn started(&self) -> u64 {
+        0
+    }
+    fn committed(&self, _: u64, _: usize) {}
+}
+
+impl PermitSource for Observer {
+    fn release(&self, _: usize) {}
+    fn add_bytes(&self, _: usize) {}
 }

@@ -2,8 +2,14 @@
 
 use super::*;
 use crate::{
-    domain::{endpoint::Disabled, id::EndpointId, ports::LeasedDelivery, time::Timestamp},
-    store::sql::QueueLimits,
+    domain::{
+        endpoint::Disabled,
+        id::EndpointId,
+        live_update::{LiveUpdate, UpdateSink},
+        ports::{CommitListener, LeasedDelivery},
+        time::Timestamp,
+    },
+    store::{CommitWatch, sql::QueueLimits},
 };
 use std::{
     collections::VecDeque,
@@ -34,9 +40,9 @@ fn silence() -> Error {
     Error::Io(TimedOut.into())
 }
 
-struct NoListener;
+struct NoObserver;
 
-impl CommitListener for NoListener {
+impl CommitListener for NoObserver {
     fn deliveries_leased(&self, _: Vec<LeasedDelivery>) {}
     fn delivery_waiting(&self, _: EndpointId, _: Timestamp) {}
     fn endpoint_disabled(&self, _: EndpointId, _: Disabled, _: u32) {}
@@ -44,7 +50,15 @@ impl CommitListener for NoListener {
     fn notice_waiting(&self) {}
 }
 
-impl CommitWatch for NoListener {
+impl UpdateSink for NoObserver {
+    fn has_subscribers(&self) -> bool {
+        false
+    }
+
+    fn publish(&self, _: LiveUpdate) {}
+}
+
+impl CommitWatch for NoObserver {
     fn started(&self) -> u64 {
         0
     }
@@ -92,57 +106,58 @@ fn after_silence(knows: impl IntoIterator<Item = Result<Option<i64>>>) -> (Group
     };
     let limits = QueueLimits { events_max: 10, bytes_max: 1000 };
     let queue = Arc::new(CommandQueue::new(limits, Box::new(|| ())));
-    let mut turns = GroupCommit::new(store, queue, Arc::new(NoListener), Arc::new(NoListener));
-    let told = push(&turns);
-    assert_eq!(turns.next(), CommitResult::Failed);
-    (turns, told)
+    let (engine, live_updates, watch) = (Arc::new(NoObserver), Arc::new(NoObserver), Arc::new(NoObserver));
+    let mut group_commit = GroupCommit::new(store, queue, CommitObservers { engine, live_updates, watch });
+    let calls = push(&group_commit);
+    assert_eq!(group_commit.next(), CommitResult::Failed);
+    (group_commit, calls)
 }
 
-fn push(turns: &GroupCommit<Scripted>) -> Calls {
-    let told = Calls::default();
-    turns.queue.push(Box::new(RecordingCommand(told.clone())));
-    told
+fn push(group_commit: &GroupCommit<Scripted>) -> Calls {
+    let calls = Calls::default();
+    group_commit.queue.push(Box::new(RecordingCommand(calls.clone())));
+    calls
 }
 
-fn calls(told: &Calls) -> Vec<&'static str> {
-    told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+fn names_of(calls: &Calls) -> Vec<&'static str> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 #[test]
 fn a_batch_in_doubt_that_is_stored_is_completed_and_not_written_again() {
-    let (mut turns, told) = after_silence([Ok(Some(0))]);
-    assert_eq!(calls(&told), ["in doubt"]);
-    assert_eq!(turns.next(), CommitResult::Committed(1));
-    assert_eq!(calls(&told), ["in doubt", "stored"]);
-    assert_eq!((turns.next(), turns.store.given), (CommitResult::Nothing, vec![1]));
+    let (mut group_commit, calls) = after_silence([Ok(Some(0))]);
+    assert_eq!(names_of(&calls), ["in doubt"]);
+    assert_eq!(group_commit.next(), CommitResult::Committed(1));
+    assert_eq!(names_of(&calls), ["in doubt", "stored"]);
+    assert_eq!((group_commit.next(), group_commit.store.given), (CommitResult::Nothing, vec![1]));
 }
 
 #[test]
 fn a_batch_in_doubt_that_is_not_stored_is_written_again() {
-    let (mut turns, told) = after_silence([Ok(None)]);
-    assert_eq!(turns.next(), CommitResult::Committed(1));
-    assert_eq!((calls(&told), turns.store.given), (vec!["in doubt", "stored"], vec![1, 1]));
+    let (mut group_commit, calls) = after_silence([Ok(None)]);
+    assert_eq!(group_commit.next(), CommitResult::Committed(1));
+    assert_eq!((names_of(&calls), group_commit.store.given), (vec!["in doubt", "stored"], vec![1, 1]));
 }
 
 #[test]
 fn no_batch_is_written_while_one_is_in_doubt_and_waiting_callers_get_an_error() {
-    let (mut turns, told) = after_silence([Err(silence()), Err(silence()), Ok(Some(0))]);
-    let next = push(&turns);
-    assert_eq!(turns.next(), CommitResult::Failed);
-    assert_eq!((calls(&next), &turns.store.given), (vec!["not stored"], &vec![1]));
-    let last = push(&turns);
-    assert_eq!(turns.next(), CommitResult::Failed);
-    assert_eq!(calls(&last), ["not stored"]);
-    assert_eq!(turns.next(), CommitResult::Committed(1));
-    assert_eq!(calls(&told).last(), Some(&"stored"));
-    let free = push(&turns);
-    assert_eq!((turns.next(), calls(&free)), (CommitResult::Committed(1), vec!["stored"]));
+    let (mut group_commit, calls) = after_silence([Err(silence()), Err(silence()), Ok(Some(0))]);
+    let next = push(&group_commit);
+    assert_eq!(group_commit.next(), CommitResult::Failed);
+    assert_eq!((names_of(&next), &group_commit.store.given), (vec!["not stored"], &vec![1]));
+    let last = push(&group_commit);
+    assert_eq!(group_commit.next(), CommitResult::Failed);
+    assert_eq!(names_of(&last), ["not stored"]);
+    assert_eq!(group_commit.next(), CommitResult::Committed(1));
+    assert_eq!(names_of(&calls).last(), Some(&"stored"));
+    let free = push(&group_commit);
+    assert_eq!((group_commit.next(), names_of(&free)), (CommitResult::Committed(1), vec!["stored"]));
 }
 
 #[test]
 fn a_batch_whose_fate_cannot_be_known_counts_as_not_stored() {
-    let (mut turns, told) = after_silence([Err(Error::Fenced("another node took over"))]);
-    assert_eq!(turns.next(), CommitResult::Failed);
-    assert_eq!(calls(&told), ["in doubt", "not stored"]);
-    assert_eq!((turns.next(), turns.store.given), (CommitResult::Nothing, vec![1]));
+    let (mut group_commit, calls) = after_silence([Err(Error::Fenced("another node took over"))]);
+    assert_eq!(group_commit.next(), CommitResult::Failed);
+    assert_eq!(names_of(&calls), ["in doubt", "not stored"]);
+    assert_eq!((group_commit.next(), group_commit.store.given), (CommitResult::Nothing, vec![1]));
 }

@@ -27,18 +27,23 @@ pub(super) struct RowsToAdd {
 impl RowsToAdd {
     pub(super) fn of(minutes: &MinuteCounters) -> Self {
         let mut added = Self::default();
-        for StatRow { app, endpoint, event_type, minute, counters: sums } in minutes.lines() {
+        for StatRow { app, endpoint, event_type, minute, counters } in minutes.lines() {
             for width in Resolution::ALL {
                 let start = width.start(minute);
-                let mut add =
-                    |app, endpoint| added.rows.entry((app, endpoint, width, start)).or_default().add(sums);
+                let mut add = |app, endpoint| {
+                    added.rows.entry((app, endpoint, width, start)).or_default().add(counters);
+                };
                 if let Some(endpoint) = endpoint {
                     add(app, endpoint);
                 }
                 add(app, EVERY_ENDPOINT);
                 add(EVERY_APP, EVERY_ENDPOINT);
                 for app in [app, EVERY_APP] {
-                    added.by_type.entry((app, event_type.to_owned(), width, start)).or_default().add(sums);
+                    added
+                        .by_type
+                        .entry((app, event_type.to_owned(), width, start))
+                        .or_default()
+                        .add(counters);
                 }
             }
         }
@@ -51,17 +56,17 @@ impl RowsToAdd {
         let (apps, endpoints) = self.existing(tx)?;
         self.rows.retain(|(app, endpoint, ..), _| apps.contains(app) && endpoints.contains_key(endpoint));
         self.by_type.retain(|(app, ..), _| apps.contains(app));
-        let is_candidate = |((_, endpoint, ..), sums): &(&(_, EndpointId, _, _), &Counters)| {
-            let fails = sums.failed + sums.dead_by_receiver() > 0;
+        let is_candidate = |((_, endpoint, ..), counters): &(&(_, EndpointId, _, _), &Counters)| {
+            let fails = counters.failed + counters.dead_by_receiver() > 0;
             *endpoint != EVERY_ENDPOINT && (fails || endpoints.get(endpoint) == Some(&true))
         };
-        let suspects =
+        let candidates =
             self.rows.iter().filter(is_candidate).map(|((_, endpoint, ..), _)| *endpoint).collect();
         let by_type = named(tx, self.by_type)?;
         let count = self.rows.len() + by_type.len();
         add(tx, &OF_ENDPOINTS, self.rows)?;
         add(tx, &OF_TYPES, by_type)?;
-        Ok((count, suspects))
+        Ok((count, candidates))
     }
 
     /// Returns which of these apps and endpoints exist, and whether each endpoint is degraded.
@@ -137,10 +142,10 @@ fn named(tx: &dyn Sql, by_type: ByType) -> Result<ByType> {
         }
     }
     let mut named = ByType::new();
-    for ((app, name, width, start), sums) in by_type {
+    for ((app, name, width, start), counters) in by_type {
         let key = (app, Resolution::Day.start(start), name);
         let name = if own.contains(&key) { key.2 } else { OTHER_TYPES.to_owned() };
-        named.entry((app, name, width, start)).or_default().add(&sums);
+        named.entry((app, name, width, start)).or_default().add(&counters);
     }
     Ok(named)
 }

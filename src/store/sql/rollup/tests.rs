@@ -29,8 +29,8 @@ fn fail_at(store: &Connection, endpoints: std::ops::RangeInclusive<i64>) {
     let mut batch = StatBatch::default();
     for number in endpoints {
         let endpoint = Some(EndpointId::from_i64(number));
-        let sums = batch.entry(AppId::from_i64(1), endpoint, "payment.paid", NOW);
-        sums.add_attempt(&Outcome::failed(OutcomeClass::Http, ""), NOW);
+        let counters = batch.entry(AppId::from_i64(1), endpoint, "payment.paid", NOW);
+        counters.add_attempt(&Outcome::failed(OutcomeClass::Http, ""), NOW);
     }
     log(store, &batch).unwrap();
 }

@@ -48,8 +48,8 @@ fn a_busy_month(file: &Path, per_hour: u32) -> (Connection, StatisticsSearch) {
         let mut batch = StatBatch::default();
         for (app, endpoint) in &endpoints {
             let name = format!("type.{}", endpoint.as_i64() % 20);
-            let sums = batch.entry(*app, Some(*endpoint), &name, ago(hour));
-            (0..per_hour).for_each(|n| sums.add_attempt(&outcome(n), ago(hour)));
+            let counters = batch.entry(*app, Some(*endpoint), &name, ago(hour));
+            (0..per_hour).for_each(|n| counters.add_attempt(&outcome(n), ago(hour)));
         }
         rollup::log(&*tx, &batch).unwrap();
         rollup::tests::roll_up_all(&tx, NOW);
@@ -84,8 +84,8 @@ const ATTEMPTS: &str =
 fn timed_query(connection: &Connection, search: &StatisticsSearch) -> (Statistics, Duration) {
     let looks = (0..5).map(|_| {
         let begun = tokio::time::Instant::now();
-        let told = statistics(connection, search).unwrap();
-        (told, begun.elapsed())
+        let counted = statistics(connection, search).unwrap();
+        (counted, begun.elapsed())
     });
     looks.min_by_key(|(_, took)| *took).unwrap()
 }
@@ -96,15 +96,15 @@ fn is_queried_at_once(per_hour: u32) {
     let all = HOURS as u64 * ENDPOINTS as u64 * u64::from(per_hour);
     let stored = "SELECT count(*) FROM attempts";
     assert_eq!(connection.query_row(stored, [], |row| row.get::<_, i64>(0)).unwrap() as u64, all);
-    let (told, took) = timed_query(&connection, &search);
-    let total = added(told.series.iter().map(|(_, sums)| sums));
+    let (counted, took) = timed_query(&connection, &search);
+    let total = added(counted.series.iter().map(|(_, counters)| counters));
     assert_eq!(total.attempts(), all);
-    assert_eq!((told.endpoints.len(), told.event_types.len()), (50, 20));
-    assert_eq!(told.endpoints.iter().map(|(_, sums)| sums.attempts()).sum::<u64>(), all);
-    assert_eq!(told.event_types.iter().map(|(_, sums)| sums.attempts()).sum::<u64>(), all);
+    assert_eq!((counted.endpoints.len(), counted.event_types.len()), (50, 20));
+    assert_eq!(counted.endpoints.iter().map(|(_, counters)| counters.attempts()).sum::<u64>(), all);
+    assert_eq!(counted.event_types.iter().map(|(_, counters)| counters.attempts()).sum::<u64>(), all);
     let rows: i64 = search.span.pieces().iter().map(rows_of).sum();
     assert!(rows < 29 + 48, "days, and hours at the ends: {rows}");
-    assert!(told.series.len() as i64 <= HOURS + 1);
+    assert!(counted.series.len() as i64 <= HOURS + 1);
     search.subject = StatisticsSubject::EventType("type.7".to_owned());
     let (of_type, took_of_type) = timed_query(&connection, &search);
     assert!(of_type.series.len() as i64 >= HOURS && of_type.event_types[0].1.attempts() > 0);

@@ -35,6 +35,17 @@ fn shape(connection: &Connection) -> BTreeSet<String> {
     shape
 }
 
+/// Returns tables and indexes as they are declared, with keys and checks, without comments.
+fn declarations(connection: &Connection) -> BTreeSet<String> {
+    let mut declared = connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").unwrap();
+    let plain = |sql: String| {
+        let code = sql.lines().map(|line| line.split("--").next().unwrap_or_default());
+        let words = code.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ");
+        words.replace('"', "")
+    };
+    declared.query_map([], |row| row.get(0)).unwrap().map(|sql| plain(sql.unwrap())).collect()
+}
+
 #[test]
 fn an_upgraded_store_has_everything_that_a_new_one_has() {
     let (store, new) = (first(), open_in_memory().unwrap());
@@ -48,6 +59,7 @@ fn a_store_of_schema_5_has_everything_that_a_new_one_has() {
     let (store, new) = (tables().unwrap(), open_in_memory().unwrap());
     migrate(&store, 5).unwrap();
     assert_eq!(shape(&store), shape(&new));
+    assert_eq!(declarations(&store), declarations(&new));
 }
 
 #[test]
@@ -100,9 +112,9 @@ fn statistics_of_version_3_are_kept_and_its_log_is_rolled_up() {
     migrate(&store, 3).unwrap();
     roll_up_all(&store, Timestamp::from_millis(1_800_000_010_000));
     let counted = |endpoint: i64| {
-        let sums = "SELECT ok, failed, latency, outcomes FROM statistics WHERE app = 7 AND endpoint = ?1 AND width = 60";
+        let counters = "SELECT ok, failed, latency, outcomes FROM statistics WHERE app = 7 AND endpoint = ?1 AND width = 60";
         store
-            .query_row(sums, [endpoint], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .query_row(counters, [endpoint], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
             .unwrap()
     };
     let expected: (i64, i64, String, String) = (5, 1, r#"{"5":6}"#.into(), "{}".into());

@@ -1,4 +1,4 @@
-//! The store as a witness: triggers in the file see every change that any node makes, and note violations of the rules. A
+//! Database triggers as observers: triggers in the file see every change that any node makes, and note violations of the rules. A
 //! note exists if and only if its commit does.
 
 use super::environment::NodesEnv;
@@ -84,7 +84,7 @@ pub(crate) fn install(file: &Connection) {
         );
         file.execute_batch(&sql).unwrap();
     }
-    for (name, on) in [("born", "INSERT"), ("fetched", "UPDATE OF queue")] {
+    for (name, on) in [("inserted", "INSERT"), ("fetched", "UPDATE OF queue")] {
         let was = if on == "INSERT" { "" } else { "AND old.queue IS NOT new.queue" };
         let sql = format!(
             "CREATE TRIGGER carries_{name} AFTER {on} ON deliveries WHEN new.queue < 0 {was} BEGIN {LEASE_RULES} END"
@@ -106,18 +106,19 @@ pub(crate) fn note_shard(file: &Connection, endpoint: EndpointId) {
 }
 
 /// Reports the violations that were noted since.
-pub(crate) fn report(town: &NodesEnv) {
-    let file = town.file().connection();
+pub(crate) fn report(env: &NodesEnv) {
+    let file = env.file().connection();
     let mut sql = file.prepare_cached("DELETE FROM broken RETURNING rule, what").unwrap();
-    let heard = sql.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))).unwrap();
-    for (rule, what) in heard.map(Result::unwrap) {
+    let violations =
+        sql.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))).unwrap();
+    for (rule, what) in violations.map(Result::unwrap) {
         let promise = match rule.as_str() {
             "once" => Promise::Once,
             "sweep" => Promise::Sweep,
             "sole" => Promise::Sole,
             "fence" => Promise::Fence,
-            _ => Promise::Place,
+            _ => Promise::OnePlace,
         };
-        town.complain(promise, what);
+        env.complain(promise, what);
     }
 }

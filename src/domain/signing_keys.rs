@@ -37,7 +37,7 @@ struct TimedKey {
 }
 
 /// Signs with one endpoint's secrets under one contract; prepare another when either changes.
-pub struct Signer {
+pub struct SigningKeys {
     /// The newest first.
     keys: Vec<TimedKey>,
     /// Start of the first secret, even if that is not among the keys.
@@ -45,7 +45,7 @@ pub struct Signer {
     rotation: Rotation,
 }
 
-impl Signer {
+impl SigningKeys {
     pub fn prepare(contract: &Contract, secrets: &[Secret]) -> Result<Self, SigningError> {
         let mut keys = secrets
             .iter()
@@ -64,8 +64,8 @@ impl Signer {
     pub fn prepare_usable(contract: &Contract, secrets: &[Secret]) -> Result<Self, SigningError> {
         let fits = |secret: &&Secret| signing_key(&contract.secret, secret).is_ok();
         let fitting: Vec<Secret> = secrets.iter().filter(fits).cloned().collect();
-        let signer = Self::prepare(contract, if fitting.is_empty() { secrets } else { &fitting })?;
-        Ok(Self { first_valid_from: secrets.iter().map(|secret| secret.valid_from).min(), ..signer })
+        let signing_keys = Self::prepare(contract, if fitting.is_empty() { secrets } else { &fitting })?;
+        Ok(Self { first_valid_from: secrets.iter().map(|secret| secret.valid_from).min(), ..signing_keys })
     }
 
     /// Returns the keys that sign at `now`: every valid one, or only the newest where the contract says so. The first also
@@ -92,7 +92,7 @@ pub fn public_key(contract: &Contract, secret: &Secret) -> Option<String> {
     }
 }
 
-impl fmt::Debug for Signer {
+impl fmt::Debug for SigningKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Signer").field("keys", &self.keys.len()).finish_non_exhaustive()
     }

@@ -15,9 +15,9 @@ async fn found(app: &TestApp, id: &str) -> Vec<(String, Option<String>)> {
 
 #[tokio::test]
 async fn any_id_is_found_only_by_keys_that_may_read_it() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let (app, other) = (world.app().await, world.app().await);
+    let (app, other) = (server.app().await, server.app().await);
     let endpoint = app.endpoint(&receiver.url(HOOK), json!({})).await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "shop", "event_types": ["none"] })).await;
     let event = json!({ "id": "order-1", "type": "x", "data": 1 });
@@ -29,7 +29,7 @@ async fn any_id_is_found_only_by_keys_that_may_read_it() {
     let inspection = app.act("/endpoints/shop/inspect").await.is(202);
     wait_until("a notice", WAIT_MAX, async || !app.all("/notices").await.is_empty()).await;
     let notice = text(&app.all("/notices").await[0]["id"]);
-    let key = world.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
+    let key = server.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
     let link = app.post("/portal-links", &json!({})).await.is(201);
     let entry = app.get("/audit").await.is(200)["data"][0]["id"].clone();
     let here = |kind: &str| vec![(kind.to_owned(), Some(app.id.clone()))];
@@ -43,9 +43,9 @@ async fn any_id_is_found_only_by_keys_that_may_read_it() {
         ("inspection", text(&inspection["id"])),
         ("notice", notice),
     ];
-    let customer = TestApp { id: app.id.clone(), api: world.with_key(text(&link["token"])) };
-    let own = world.by_its_key(&app).await;
-    let stranger = world.by_its_key(&other).await;
+    let customer = TestApp { id: app.id.clone(), api: server.with_key(text(&link["token"])) };
+    let own = server.by_its_key(&app).await;
+    let stranger = server.by_its_key(&other).await;
     for (kind, id) in &in_apps {
         for who in [&app, &own, &customer] {
             assert_eq!(found(who, id).await, here(kind), "{id}");
@@ -67,15 +67,15 @@ async fn any_id_is_found_only_by_keys_that_may_read_it() {
     assert_eq!(found(&own, "standard").await, [("contract".to_owned(), None)]);
     assert_eq!(found(&app, "dlv_0000000000001").await, []);
     let publisher =
-        world.admin.post("/v1/keys", &json!({ "scope": "publish", "app_id": app.id })).await.is(201);
-    let publisher = world.with_key(text(&publisher["key"]));
+        server.admin.post("/v1/keys", &json!({ "scope": "publish", "app_id": app.id })).await.is(201);
+    let publisher = server.with_key(text(&publisher["key"]));
     publisher.get(&format!("/v1/find/{delivery}")).await.refused(403, "forbidden");
 }
 
 #[tokio::test]
 async fn one_id_may_be_several_things_and_all_of_them_are_named() {
-    let world = TestServer::start().await;
-    let (app, other) = (world.app().await, world.app().await);
+    let server = TestServer::start().await;
+    let (app, other) = (server.app().await, server.app().await);
     for one in [&app, &other] {
         one.endpoint("http://127.0.0.1:9/", json!({ "id": "same", "event_types": ["none"] })).await;
         one.post("/events", &json!({ "id": "same", "type": "x", "data": 1 })).await.is(202);
@@ -91,9 +91,9 @@ async fn one_id_may_be_several_things_and_all_of_them_are_named() {
 
 #[tokio::test]
 async fn the_latest_attempts_at_an_endpoint_are_its_own_newest_first() {
-    let world = TestServer::start().await;
+    let server = TestServer::start().await;
     let receiver = receiver(500).await;
-    let app = world.app().await;
+    let app = server.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "shop" })).await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "other" })).await;
     let published = app.publish("x").await;
