@@ -5,8 +5,8 @@ use crate::{
     clock,
     figures::Figures,
     messages::{
-        Arrivals, Behaviour, Listening, Pace, ReceiverCounts, ReceiverOrder, ReceiverPlan, SenderCounts,
-        SenderOrder, SenderPlan, SenderTimes, SignedRequest, TargetEndpoint,
+        Arrivals, Behaviour, Listening, Pace, ReceiverCounts, ReceiverOrder, ReceiverPlan, RequestTemplate,
+        SenderCounts, SenderOrder, SenderPlan, SenderTimes, TargetEndpoint,
     },
     procs::{self, MachineCpu, Memory, Tree},
     target::{self, Target},
@@ -189,7 +189,7 @@ impl Bench {
         transfer: &str,
         events: usize,
         pace: Pace,
-        requests: Vec<SignedRequest>,
+        requests: Vec<RequestTemplate>,
     ) -> SenderPlan {
         SenderPlan {
             transfer: transfer.to_owned(),
@@ -219,7 +219,7 @@ impl Bench {
         }
         let name = format!("b{:x}", clock::now_ns());
         self.begin(&name, events, vec![TargetEndpoint::of(0, Behaviour::Accept)], None).await?;
-        let request = SignedRequest {
+        let request = RequestTemplate {
             method: "POST".to_owned(),
             url: format!("{}/{name}/0", self.receiver_url),
             headers: vec![("content-type".to_owned(), "application/json".to_owned())],

@@ -77,7 +77,7 @@ pub struct ReceiverCounts {
 
 /// Request that publishes an event, without its payload.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct SignedRequest {
+pub struct RequestTemplate {
     pub method: String,
     pub url: String,
     pub headers: Vec<(String, String)>,
@@ -99,7 +99,7 @@ pub struct SenderPlan {
     pub transfer: String,
     pub events: usize,
     /// Requests, one for each app; event `n` is sent with request `n % apps`.
-    pub requests: Vec<SignedRequest>,
+    pub requests: Vec<RequestTemplate>,
     pub pace: Pace,
     pub payload_bytes: usize,
     /// Name of the header for a random key with each event.

@@ -3,7 +3,7 @@
 use crate::{
     clock,
     http::{self, Client, Failure},
-    messages::{Pace, SenderCounts, SenderOrder, SenderPlan, SenderTimes, SignedRequest},
+    messages::{Pace, RequestTemplate, SenderCounts, SenderOrder, SenderPlan, SenderTimes},
     orders, payload,
 };
 use anyhow::{Context, Result, ensure};
@@ -205,7 +205,7 @@ impl Transfer {
 }
 
 impl Template {
-    fn new(request: &SignedRequest, authority: &str) -> Result<Self> {
+    fn new(request: &RequestTemplate, authority: &str) -> Result<Self> {
         let (own, path) = http::authority(&request.url)?;
         ensure!(own == authority, "all apps must be on one host: {own} is not {authority}");
         let mut headers = HeaderMap::new();
@@ -257,7 +257,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stall_counts_for_every_event_that_was_due_meanwhile() {
-        let request = PreparedRequest {
+        let request = RequestTemplate {
             method: "POST".into(),
             url: stalling_server().unwrap(),
             headers: vec![],

@@ -2,7 +2,7 @@
 
 use crate::{
     api::Api,
-    messages::{SignatureHeaders, SignedRequest, TargetEndpoint},
+    messages::{RequestTemplate, SignatureHeaders, TargetEndpoint},
     template::{self, Variables},
 };
 use anyhow::{Context, Result};
@@ -69,7 +69,7 @@ impl Target {
         transfer: &str,
         receiver: &str,
         endpoints: &mut [TargetEndpoint],
-    ) -> Result<Vec<SignedRequest>> {
+    ) -> Result<Vec<RequestTemplate>> {
         let apps = apps(endpoints);
         let mut requests = Vec::with_capacity(apps);
         for app in 0..apps {
@@ -96,7 +96,7 @@ impl Target {
         Ok(requests)
     }
 
-    fn publish_request(&self, variables: &Variables) -> Result<SignedRequest> {
+    fn publish_request(&self, variables: &Variables) -> Result<RequestTemplate> {
         // The payload's place stays as it is; a payload is an object, so it stands there without quotes.
         let mut variables = variables.clone();
         variables.insert("payload".to_owned(), PAYLOAD.to_owned());
@@ -104,7 +104,7 @@ impl Target {
         let placeholder = Value::from(PAYLOAD).to_string();
         let (before, after) =
             body.split_once(&placeholder).with_context(|| format!("publish.body lacks {placeholder}"))?;
-        Ok(SignedRequest {
+        Ok(RequestTemplate {
             method: self.publish.method.clone(),
             url: template::fill(&self.publish.url, &variables)?,
             headers: self.filled_headers(&variables)?,

@@ -74,7 +74,7 @@ impl Fixture {
     }
 
     /// Opens a second process on the same location, where that is possible.
-    pub(crate) fn open_beside(&self, recorder: Arc<RecordingListener>) -> Store {
+    pub(crate) fn open_beside(&self, recorder: &Arc<RecordingListener>) -> Store {
         self.backend.open(recorder.observers(), 10_000, 64 << 20)
     }
 

@@ -68,7 +68,7 @@ async fn new_ids_of_a_slot_follow_all_stored_ones(pair: TwoNodes) {
     assert_eq!(pair.other.accept(before).await, Accepted::New);
     pair.set("dead = 1", pair.other.epoch);
     pair.crowd(i64::MAX / 2);
-    let third = pair.fixture.open_beside(std::sync::Arc::default());
+    let third = pair.fixture.open_beside(&std::sync::Arc::default());
     let joined = third.join(NOW).await.unwrap();
     assert_eq!((joined.slot, joined.newest_id), (1, newest), "of one that was dead and not fenced yet");
     let first = IdSource::new(joined.slot, joined.newest_id).next_range(after(1), 2);

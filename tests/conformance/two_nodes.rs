@@ -99,7 +99,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) async fn beside(fixture: &Fixture) -> Self {
         let recorder = Arc::new(RecordingListener::default());
-        let store = fixture.open_beside(recorder.clone());
+        let store = fixture.open_beside(&recorder);
         let epoch = store.join(NOW).await.unwrap().epoch;
         let node = Self { store, recorder, epoch };
         // From now on the node sends heartbeats only when the test does.
