@@ -289,11 +289,12 @@ async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_
 async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
     let cluster = FakeCluster::new();
     let (node, failing) = (RunningNode::join(&cluster).await, in_shard(0, None));
+    // From the first heartbeat on, so that no shard arrives before the endpoint has failed.
+    node.link.delay_ms.store(700, SeqCst);
     node.node.add(&failing).await;
     node.node.lease(&failing, FAILURES, &node.ids, cluster.clock.now()).await;
     node.node.fail_all(&failing, cluster.clock.now()).await;
     node.put(&failing);
-    node.link.delay_ms.store(700, SeqCst);
     let is_throttled = || node.queues.queue(failing.id()).throttle_state(cluster.clock.now()).1;
     while node.node_state().ownership(0) != ShardOwnership::Local {
         sleep(Duration::from_millis(10)).await;
