@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const WAIT_LIMIT: Duration = Duration::from_mins(1);
-const BATCHES: usize = 6;
+/// So many that a kill falls into the middle of their copying.
+const BATCHES: usize = 24;
 
 /// Fills a store and kills the server while a delivery is in flight. Returns the deliveries before the kill.
 async fn fill_store(home: &NodeFolder, receiver: &TestReceiver) -> Vec<Value> {

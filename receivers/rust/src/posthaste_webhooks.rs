@@ -739,7 +739,8 @@ mod ed25519 {
             }
             let mut bytes = [0; 32];
             for position in 0..255 {
-                bytes[position / 8] |= ((limbs[position / 51] >> (position % 51) & 1) as u8) << (position % 8);
+                bytes[position / 8] |=
+                    ((limbs[position / 51] >> (position % 51) & 1) as u8) << (position % 8);
             }
             bytes
         }

@@ -161,6 +161,8 @@ async fn a_replay_whose_leader_is_killed_is_finished_by_the_other_node_and_repla
 
     let (leader, epoch) = pair.leader();
     let survivor = pair.client(leader + 1);
+    let knows = async || survivor.get("/v1/apps/a/endpoints/e").await.status == 200;
+    wait_until("the other node knows the endpoint", WAIT_LIMIT, knows).await;
     let body = json!({ "endpoint_id": "e", "status": ["delivered"], "per_second": 50 });
     let replay = survivor.post("/v1/apps/a/replays", &body).await.expect(201);
     let path = format!("/v1/apps/a/replays/{}", replay["id"].as_str().unwrap());

@@ -120,8 +120,7 @@ fn keep(data: &Path, name: &str, body: &[u8]) -> io::Result<bool> {
 fn file_name(key: &str) -> Option<String> {
     let is_plain =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
-    let email =
-        |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") };
+    let email = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") };
     Some(key.bytes().map(email).collect::<String>()).filter(|name| (1..=200).contains(&name.len()))
 }
 
