@@ -9,7 +9,7 @@ use super::{
     scope,
 };
 use crate::{
-    domain::config_cache::CachedApp,
+    runtime::CachedApp,
     service::{Caller, Service, api_keys::KeyRejected},
 };
 use axum::extract::{FromRequestParts, MatchedPath};

@@ -11,10 +11,10 @@ use super::{
 };
 use crate::{
     domain::{
-        config_cache::CachedApp,
         endpoint::Endpoint,
         ordering::{OnDead, OrderingMode},
     },
+    runtime::CachedApp,
     service::{
         Caller, Patch, Service,
         endpoints::{EndpointPatch, NewEndpoint},

@@ -9,10 +9,11 @@ use super::{
 };
 use crate::{
     domain::{
-        event_type::{EventType, EventTypeDocument, VersionDocument},
+        event_type::{EventTypeDocument, VersionDocument},
         field_error::FieldError,
         time::Timestamp,
     },
+    functions::EventType,
     service::{Caller, event_types::VersionTrial},
 };
 use axum::extract::State;

@@ -7,9 +7,10 @@ use super::{
 };
 use crate::{
     domain::{
-        metrics::{Histogram, HistogramSnapshot, MailResult, Metrics, RemovedKind},
+        histogram::{self, HistogramSnapshot},
         outcome::OutcomeClass,
     },
+    runtime::{MailResult, Metrics, RemovedKind},
     service::storage_limits::StoreUsage,
 };
 use axum::extract::State;
@@ -174,7 +175,7 @@ fn histogram(
     scale: f64,
 ) -> Result<(), fmt::Error> {
     let bounded =
-        reading.counts.iter().enumerate().map(|(i, count)| (Histogram::bound(i) as f64 * scale, *count));
+        reading.counts.iter().enumerate().map(|(i, count)| (histogram::bound(i) as f64 * scale, *count));
     let buckets: Vec<(f64, u64)> = bounded.chain([(f64::INFINITY, reading.larger)]).collect();
     let mut metric = encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?;
     metric.encode_histogram::<NoLabelSet>(reading.sum as f64 * scale, reading.count(), &buckets, None)

@@ -36,7 +36,6 @@ mod response;
 mod scope;
 mod search;
 mod secrets;
-pub mod server;
 mod session;
 mod stats;
 mod stream;

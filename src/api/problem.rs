@@ -3,10 +3,7 @@
 //! Only this file maps errors to status codes.
 
 use super::response;
-use crate::{
-    domain::{event_type::PublishRuleError, field_error::FieldError},
-    service,
-};
+use crate::{domain::field_error::FieldError, functions::PublishRuleError, service};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::{
         domain::{
-            event::{BodyCache, Event},
+            event::Event,
             id::{AppId, DeliveryId, EventId},
             time::Timestamp,
         },
@@ -254,7 +254,6 @@ mod tests {
             key: None,
             deliver_at: None,
             has_no_subscribers: false,
-            body_cache: BodyCache::default(),
         };
         let name = |uid: &str| EndpointUid::Text(uid.to_owned());
         let deliveries = vec![(DeliveryId::from_i64(6), name("a")), (DeliveryId::from_i64(7), name("b"))];

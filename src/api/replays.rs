@@ -9,11 +9,11 @@ use super::{
 };
 use crate::{
     domain::{
-        config_cache::CachedApp,
         id::made_at,
         replay::{Replay, ReplayState},
         time::Timestamp,
     },
+    runtime::CachedApp,
     service::{
         Caller,
         replays::{NamedReplay, NewReplay},

@@ -8,11 +8,13 @@ use super::{
     ApiState,
     auth::{AppRequest, Authenticated},
     response::{self, ApiResult},
-    server::StreamingResponse,
 };
-use crate::service::{
-    Caller, Service,
-    stream::{NamedUpdate, StreamItem, Subscription},
+use crate::{
+    server::StreamingResponse,
+    service::{
+        Caller, Service,
+        stream::{NamedUpdate, StreamItem, Subscription},
+    },
 };
 use axum::{body::Body, extract::State};
 use bytes::Bytes;

@@ -1,6 +1,9 @@
 //! Host facilities: the limit of file handles, the host's addresses and name, a stopwatch.
 
-use crate::{domain::metrics::Metrics, runtime::SystemClock, store::CommitWatch};
+use crate::{
+    runtime::{Metrics, SystemClock},
+    store::CommitWatch,
+};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::{net::IpAddr, sync::Arc};
 

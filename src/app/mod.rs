@@ -16,23 +16,20 @@ pub use host::file_handles_needed;
 pub use mail::mail_server;
 
 use crate::{
-    api::{self, server::ServerLimits},
+    api,
     config::{Settings, StoreLocation, UnknownEventTypes},
     domain::{
-        address_policy::AddressPolicy,
-        config_cache::ConfigCache,
-        encryption::Keyring,
-        id::IdGenerator,
-        metrics::Metrics,
-        node_lease::NodeLease,
-        rate_limit::RateLimit,
-        storage::{StorageLimits, StorageSpace},
+        address_policy::AddressPolicy, encryption::Keyring, rate_limit::RateLimit, storage::StorageLimits,
     },
     engine::{
         DeliveryWorker, EndpointQueues, Engine, EngineLimits, Intervals, NodeSendGate, Renderer, SharedLimits,
     },
     outbound::{ClientOptions, HttpClient, SystemResolver},
-    runtime::{Clock, Entropy, Shutdown, ShutdownHandle, SystemClock, SystemEntropy},
+    runtime::{
+        Clock, ConfigCache, Entropy, IdGenerator, Metrics, NodeLease, Shutdown, ShutdownHandle, StorageSpace,
+        SystemClock, SystemEntropy,
+    },
+    server::{self, ServerLimits},
     service::{self, NodeInfo, Service, stream::Streams},
     store::{
         Store,
@@ -212,7 +209,7 @@ impl StartedNode {
         let (stop_listening, listening) = Shutdown::new();
         let serving = tokio::spawn(async move {
             let (soft, hard) = (listening.graceful(), listening.forced());
-            api::server::serve(vec![listener], router, ServerLimits::default(), soft, hard).await;
+            server::serve(vec![listener], router, ServerLimits::default(), soft, hard).await;
         });
         let (sealing, rotation_stop) = (service.clone(), stop.clone());
         let resealing = tokio::spawn(async move { sealing.run_key_rotation(rotation_stop).await });

@@ -4,8 +4,8 @@
 use super::host::CommitStopwatch;
 use crate::{
     config::{Settings, StoreLocation},
-    domain::{metrics::Metrics, ports::CommitListener, storage::StorageUsage},
-    runtime::Clock,
+    domain::{ports::CommitListener, storage::StorageUsage},
+    runtime::{Clock, Metrics},
     store::{
         Store, StoreError,
         cluster::Joined,

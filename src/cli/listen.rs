@@ -12,13 +12,13 @@ use super::{
     verify::{RequestVerifier, VerifyFlags, VerifyResult},
 };
 use crate::{
-    api::server::{self, ServerLimits},
     config::load_client,
     domain::{
         time::{DURATION_FORM, parse_duration},
         verification::IncomingRequest,
     },
     runtime::{Clock, Shutdown, ShutdownHandle, SystemClock},
+    server::{self, ServerLimits},
 };
 use anyhow::Context;
 use axum::{

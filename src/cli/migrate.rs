@@ -3,8 +3,9 @@
 use super::{exit::CommandError, failed, load, print};
 use crate::{
     config::{DefaultsMode, SettingValues, StoreLocation},
+    domain::database_address::{DatabaseAddress, DatabaseAddressError},
     runtime::{Clock, SystemClock},
-    store::postgres::{DatabaseAddress, DatabaseAddressError, import},
+    store::postgres::import,
 };
 use clap::Args;
 use serde_json::json;

@@ -1,13 +1,12 @@
 //! An event as a product published it. Its data is kept byte for byte.
 
 use super::{
-    contract::ContractHash,
-    event_type::{ONLY_VERSION, PayloadVersion},
+    event_type::ONLY_VERSION,
     id::{AppId, EventId},
     time::Timestamp,
 };
 use bytes::Bytes;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The type of test events. The name is reserved: producers cannot publish it.
 pub const TEST_EVENT_TYPE: &str = "webhook.test";
@@ -37,7 +36,6 @@ pub struct Event {
     pub deliver_at: Option<Timestamp>,
     /// Whether no endpoint subscribed to it.
     pub has_no_subscribers: bool,
-    pub body_cache: BodyCache,
 }
 
 /// The data of an event as one endpoint gets it. Empty for most endpoints: they get the data as published.
@@ -49,20 +47,6 @@ pub struct Payload {
     pub version: Option<Arc<str>>,
 }
 
-/// The result of making a payload version: the data, or the reason for its failure in words.
-pub type ConversionResult = Result<Bytes, Arc<str>>;
-
-/// A cache of the results made from one event. Holds its data once per payload version, failures included, and one body
-/// per contract and payload, shared by all endpoints.
-#[derive(Default)]
-pub struct BodyCache(Mutex<CachedBodies>);
-
-#[derive(Default)]
-struct CachedBodies {
-    versions: Vec<(Arc<PayloadVersion>, ConversionResult)>,
-    bodies: Vec<(ContractHash, Payload, Bytes)>,
-}
-
 impl Payload {
     pub fn data<'a>(&'a self, event: &'a Event) -> &'a Bytes {
         self.converted.as_ref().unwrap_or(&event.data)
@@ -70,67 +54,6 @@ impl Payload {
 
     pub fn version(&self) -> &str {
         self.version.as_deref().unwrap_or(ONLY_VERSION)
-    }
-
-    /// Whether both are the same payload of one event. Compares the version and the identity of the bytes, not their content.
-    fn is_same_payload(&self, other: &Self) -> bool {
-        let address = |payload: &Self| payload.converted.as_ref().map(|data| data.as_ptr());
-        address(self) == address(other) && self.version == other.version
-    }
-}
-
-impl BodyCache {
-    /// Returns the body of this payload under this contract, calling `render` if it is not cached.
-    pub fn get_or_render<E>(
-        &self,
-        contract: ContractHash,
-        payload: &Payload,
-        render: impl FnOnce() -> Result<Bytes, E>,
-    ) -> Result<Bytes, E> {
-        let bodies = &mut self.lock().bodies;
-        let known = bodies.iter().find(|(known, of, _)| *known == contract && of.is_same_payload(payload));
-        if let Some((_, _, body)) = known {
-            return Ok(body.clone());
-        }
-        let body = render()?;
-        bodies.push((contract, payload.clone(), body.clone()));
-        Ok(body)
-    }
-
-    /// Returns the cached result of this version. A version is another one after a change of its type.
-    pub fn converted(&self, version: &Arc<PayloadVersion>) -> Option<ConversionResult> {
-        let rendered = self.lock();
-        let known = rendered.versions.iter().find(|(known, _)| Arc::ptr_eq(known, version));
-        known.map(|(_, converted)| converted.clone())
-    }
-
-    pub fn cache_converted(&self, version: Arc<PayloadVersion>, converted: ConversionResult) {
-        self.lock().versions.push((version, converted));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CachedBodies> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Clone for BodyCache {
-    fn clone(&self) -> Self {
-        Self::default()
-    }
-}
-
-/// Always equal: a cache is derived from the event and its contracts and is no part of the event's value.
-impl PartialEq for BodyCache {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for BodyCache {}
-
-impl std::fmt::Debug for BodyCache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("RenderedBodies")
     }
 }
 
@@ -226,33 +149,6 @@ mod tests {
         for (i, one) in all.iter().enumerate() {
             assert!(all[i + 1..].iter().all(|other| other != one), "{i}");
         }
-    }
-
-    #[test]
-    fn a_body_is_made_once_for_each_contract_and_payload() {
-        let rendered = BodyCache::default();
-        let converted = |bytes: &'static [u8]| Some(Bytes::from_static(bytes));
-        let named = |name: &str| Payload { version: Some(name.into()), ..Payload::default() };
-        let payloads = [
-            Payload::default(),
-            named("1"),
-            named("2"),
-            Payload { converted: converted(b"{}"), ..named("2") },
-            Payload { converted: converted(b"[]"), ..named("2") },
-        ];
-        let mut made = 0;
-        for _ in 0..2 {
-            for contract in [ContractHash([0; 16]), ContractHash([1; 16])] {
-                for payload in &payloads {
-                    let body = rendered.get_or_render(contract, payload, || {
-                        made += 1;
-                        Ok::<_, ()>(Bytes::from(made.to_string()))
-                    });
-                    assert!(body.is_ok());
-                }
-            }
-        }
-        assert_eq!(made, 10);
     }
 
     #[test]

@@ -1,28 +1,21 @@
 //! An event type of the catalogue: a description, a sample of its data, and the payload versions it can be sent in.
 //!
-//! `EventTypeRecord` is the row; `EventType` is the row with its schemas compiled, made once per change. A type that is
-//! not in the catalogue can still be published, unless the operator forbids it: it is treated as one without versions.
+//! `functions::EventType` is the record with its schemas compiled. A type that is not in the catalogue can still be published,
+//! unless the operator forbids it: it is treated as one without versions.
 
-mod catalogue;
-mod publish_rules;
-#[cfg(test)]
-mod tests;
-mod version;
-
-pub use catalogue::{Catalogue, ONLY_VERSION, PinnedVersion, UnknownVersion};
-pub use publish_rules::PublishRuleError;
-pub use version::{ConversionError, PayloadVersion, VERSION_NAME_FORM, VersionDocument, is_version_name};
-
-use super::{
-    field_error::FieldError, id::EventTypeId, json, payload_function, subscription::check_event_type,
-    time::Timestamp,
-};
+use super::{id::EventTypeId, time::Timestamp};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
-const VERSIONS_MAX: usize = 64;
-const DESCRIPTION_BYTES_MAX: usize = 4096;
-const SAMPLE_BYTES_MAX: usize = 64 * 1024;
+/// The version that a type without versions is sent in.
+pub const ONLY_VERSION: &str = "1";
+
+/// The form of a version's name, for error messages.
+pub const VERSION_NAME_FORM: &str = "1 to 64 characters out of A-Z a-z 0-9 _ . -, for example \"2024-01-01\"";
+
+pub fn is_version_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
+}
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventTypeRecord {
@@ -70,99 +63,16 @@ impl EventTypeDocument {
     }
 }
 
-/// An event type ready for use.
-#[derive(Debug)]
-pub struct EventType {
-    pub record: EventTypeRecord,
-    versions: Vec<Arc<PayloadVersion>>,
-    /// The version that published data must fit.
-    enforced: Option<Arc<PayloadVersion>>,
-}
-
-impl EventType {
-    /// Compiles a record and checks everything except that its functions work, which takes running them.
-    pub fn compile(record: EventTypeRecord) -> Result<Self, FieldError> {
-        check_event_type(&record.name).map_err(|message| FieldError::new("name", message))?;
-        let document = &record.document;
-        check_description("description", document.description.as_deref())?;
-        if let Some(sample) = &document.sample {
-            check_sample(sample)?;
-        }
-        if document.versions.len() > VERSIONS_MAX {
-            return Err(FieldError::new("versions", format!("must be at most {VERSIONS_MAX}")));
-        }
-        let mut versions: Vec<Arc<PayloadVersion>> = Vec::with_capacity(document.versions.len());
-        for (index, version) in document.versions.iter().enumerate() {
-            let at = |field: &str| format!("versions[{index}].{field}");
-            if versions.iter().any(|earlier| *earlier.name == *version.name) {
-                return Err(FieldError::new(at("name"), "is the name of an earlier version too"));
-            }
-            if version.function.is_some() && document.sample.is_none() {
-                let message = "is missing: a function is tried on it before it is saved";
-                return Err(FieldError::new("sample", message));
-            }
-            check_description(&at("description"), version.description.as_deref())?;
-            let compiled = PayloadVersion::compile(version);
-            versions
-                .push(Arc::new(compiled.map_err(|error| FieldError::new(at(&error.field), error.message))?));
-        }
-        let enforced =
-            document.enforce_schema.then(|| publish_rules::find_enforced(&versions)).transpose()?;
-        Ok(Self { record, versions, enforced })
-    }
-
-    /// Returns the versions, oldest first.
-    pub fn versions(&self) -> &[Arc<PayloadVersion>] {
-        &self.versions
-    }
-
-    pub fn version(&self, name: &str) -> Option<&Arc<PayloadVersion>> {
-        self.versions.iter().find(|version| *version.name == *name)
-    }
-
-    pub fn newest(&self) -> Option<&Arc<PayloadVersion>> {
-        self.versions.last()
-    }
-
-    /// Runs every function on the sample and validates each result against the version's schema. The sample itself must
-    /// fit the enforced schema. Each run gets a clock of its own.
-    pub fn try_on_sample<K: FnMut() -> bool + 'static>(
-        &self,
-        clock: impl Fn() -> K,
-    ) -> Result<(), FieldError> {
-        let Some(sample) = &self.record.document.sample else { return Ok(()) };
-        for (index, version) in self.versions.iter().enumerate().filter(|(_, version)| version.has_function())
-        {
-            let tried = version.convert(sample.as_bytes(), clock());
-            tried.map_err(|failed| FieldError::new(format!("versions[{index}].function"), failed))?;
-        }
-        self.validate(sample.as_bytes(), clock()).map_err(|broken| FieldError::new("sample", broken))
-    }
-}
-
-fn check_description(field: &str, description: Option<&str>) -> Result<(), FieldError> {
-    if description.is_none_or(|text| (1..=DESCRIPTION_BYTES_MAX).contains(&text.len())) {
-        return Ok(());
-    }
-    Err(FieldError::new(field, format!("must be 1 to {DESCRIPTION_BYTES_MAX} bytes")))
-}
-
-fn check_sample(sample: &str) -> Result<(), FieldError> {
-    let refused = |message: String| Err(FieldError::new("sample", message));
-    if sample.len() > SAMPLE_BYTES_MAX {
-        return refused(format!("must be at most {SAMPLE_BYTES_MAX} bytes of JSON"));
-    }
-    if json::is_too_deep(sample.as_bytes()) {
-        return refused("is nested deeper than 128".into());
-    }
-    Ok(())
-}
-
-/// Checks that a function's source is small enough and has no NUL character.
-fn check_source(source: &str) -> Result<(), FieldError> {
-    let most = payload_function::SOURCE_BYTES_MAX;
-    if (1..=most).contains(&source.len()) && !source.contains('\0') {
-        return Ok(());
-    }
-    Err(FieldError::new("function", format!("must be 1 to {most} bytes of JavaScript")))
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VersionDocument {
+    #[serde(rename = "name")]
+    pub name: String,
+    #[serde(rename = "description", default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(rename = "schema", default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<serde_json::Value>,
+    /// JavaScript; see `functions/payload_function.rs`.
+    #[serde(rename = "function", default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
 }

@@ -4,10 +4,7 @@
 //! deliveries take the numbers that follow its own, so one event and its fan-out are one range of keys.
 
 use super::time::Timestamp;
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::fmt;
 
 const EPOCH_MS: i64 = 1_704_067_200_000;
 const SEQUENCE_BITS: u32 = 16;
@@ -141,6 +138,11 @@ impl IdSource {
         Self { slot: i64::from(slot % NODE_SLOTS), last: after }
     }
 
+    /// Returns the last number that was handed out.
+    pub fn last(&self) -> i64 {
+        self.last
+    }
+
     /// Returns the first of `count` consecutive numbers that were never handed out before.
     pub fn next_range(&mut self, now: Timestamp, count: u32) -> i64 {
         let count = i64::from(count.clamp(1, IDS_AT_ONCE_MAX));
@@ -180,27 +182,6 @@ pub const EXTERNAL_ID_FORM: &str = "1 to 128 characters out of A-Z a-z 0-9 _ . :
 pub fn is_external_id(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'~' | b'-'))
-}
-
-/// The id source shared by a whole process.
-#[derive(Clone, Debug)]
-pub struct IdGenerator(Arc<Mutex<IdSource>>);
-
-impl IdGenerator {
-    pub fn new(slot: u8, after: i64) -> Self {
-        Self(Arc::new(Mutex::new(IdSource::new(slot, after))))
-    }
-
-    /// Returns the first of `count` consecutive unused numbers.
-    pub fn next_range(&self, now: Timestamp, count: u32) -> i64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).next_range(now, count)
-    }
-
-    /// Continues in another slot, after every number made so far.
-    pub fn move_to(&self, slot: u8, after: i64) {
-        let mut source = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *source = IdSource::new(slot, after.max(source.last));
-    }
 }
 
 #[cfg(test)]

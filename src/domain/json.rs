@@ -3,7 +3,7 @@
 
 mod number;
 
-pub(super) use number::first_inexact_number;
+pub use number::first_inexact_number;
 
 /// Deeper nesting than this is refused; it is also refused when an event is accepted.
 const DEPTH_MAX: u32 = 128;

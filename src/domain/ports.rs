@@ -6,7 +6,7 @@
 use super::{
     circuit_breaker::DelayReason,
     delivery::Delivery,
-    endpoint::Disabled,
+    endpoint::{Disabled, Endpoint},
     event::Event,
     id::{AppId, EndpointId},
     live_update::LiveUpdate,
@@ -48,6 +48,12 @@ pub trait Permits: Send + Sync {
     fn available(&self) -> usize {
         0
     }
+}
+
+/// The current endpoints.
+pub trait EndpointLookup: Send + Sync {
+    /// Returns `None` for a deleted endpoint.
+    fn endpoint(&self, id: EndpointId) -> Option<Arc<Endpoint>>;
 }
 
 /// The send gate, checked before any request to a receiver.

@@ -9,8 +9,8 @@ pub use time_range::TimeRange;
 
 use super::{
     delivery::DeliveryState,
+    histogram,
     id::{AppId, EndpointId},
-    metrics::Histogram,
     outcome::{Outcome, OutcomeClass},
     time::Timestamp,
 };
@@ -36,7 +36,7 @@ pub struct Counters {
     pub expired: u64,
     /// The total duration of all attempts.
     pub total_us: u64,
-    /// The number of attempts by duration: the buckets of `metrics`, in microseconds.
+    /// The number of attempts by duration: the buckets of `histogram`, in microseconds.
     pub latency: BTreeMap<u8, u64>,
     /// The number of attempts by result.
     pub result_counts: BTreeMap<ResultCode, u64>,
@@ -53,7 +53,7 @@ impl Counters {
             self.failed += 1;
         }
         self.total_us += u64::from(took_us);
-        *self.latency.entry(Histogram::bucket(u64::from(took_us)) as u8).or_default() += 1;
+        *self.latency.entry(histogram::bucket(u64::from(took_us)) as u8).or_default() += 1;
         *self.result_counts.entry(ending).or_default() += 1;
     }
 
@@ -127,7 +127,7 @@ impl Counters {
         let mut before = 0;
         for (bucket, count) in &self.latency {
             if before + count >= wanted {
-                let (from, to) = (lower_bound(*bucket), Histogram::bound((*bucket).into()));
+                let (from, to) = (lower_bound(*bucket), histogram::bound((*bucket).into()));
                 let part = (wanted - before) as f64 / *count as f64;
                 return Some(Duration::from_micros(from + ((to - from) as f64 * part) as u64));
             }
@@ -173,7 +173,7 @@ impl ResultCode {
 }
 
 fn lower_bound(bucket: u8) -> u64 {
-    bucket.checked_sub(1).map_or(0, |below| Histogram::bound(below.into()))
+    bucket.checked_sub(1).map_or(0, |below| histogram::bound(below.into()))
 }
 
 /// The time that a row of counters covers.

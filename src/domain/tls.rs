@@ -4,17 +4,14 @@
 use super::{certificate::Certificate, field_error::FieldError, time::Timestamp};
 use aws_lc_rs::digest;
 use rustls::{
-    ClientConfig, InconsistentKeys, RootCertStore,
+    InconsistentKeys, RootCertStore,
     crypto::{CryptoProvider, aws_lc_rs as algorithms},
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     sign::{CertifiedKey, SingleCertAndKey},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::{fmt, sync::Arc};
 
 const PEM_BYTES_MAX: usize = 64 * 1024;
 const CERTIFICATES_MAX: usize = 32;
@@ -62,8 +59,6 @@ pub struct EndpointTls {
     /// The endpoint's own certificate, as shown to people.
     pub client_certificate: Option<Certificate>,
     pub authorities: Vec<Certificate>,
-    /// Made at the first use, and kept until the endpoint changes.
-    config: OnceLock<Arc<ClientConfig>>,
 }
 
 impl EndpointTls {
@@ -95,7 +90,6 @@ impl EndpointTls {
             roots,
             client_certificate: chain.and_then(|chain| shown(&chain).into_iter().next()),
             authorities: shown(&authorities.unwrap_or_default()),
-            config: OnceLock::new(),
         })
     }
 
@@ -118,15 +112,6 @@ impl EndpointTls {
     /// Returns the client certificate for receivers that ask for one.
     pub fn identity(&self) -> Option<Arc<SingleCertAndKey>> {
         self.identity.clone().map(|identity| Arc::new(SingleCertAndKey::from(identity)))
-    }
-
-    /// Returns the cached client configuration, or makes and keeps a new one.
-    pub fn config<E>(&self, make: impl FnOnce() -> Result<ClientConfig, E>) -> Result<Arc<ClientConfig>, E> {
-        if let Some(config) = self.config.get() {
-            return Ok(config.clone());
-        }
-        let made = Arc::new(make()?);
-        Ok(self.config.get_or_init(|| made).clone())
     }
 }
 

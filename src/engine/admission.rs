@@ -2,10 +2,11 @@
 //! learn when its request has ended.
 
 use super::{
+    body_cache::BodyCache,
     concurrency_limiter::{ConcurrencyLimiter, WokenQueues},
     endpoint_queue::EndpointQueue,
     queue_state::EndpointQueueState,
-    ready_queue::is_test,
+    ready_queue::{QueuedDelivery, is_test},
     timers::TimerKey,
 };
 use crate::domain::{
@@ -21,13 +22,14 @@ use crate::domain::{
     time::Timestamp,
 };
 use std::sync::{
-    MutexGuard, PoisonError,
+    Arc, MutexGuard, PoisonError,
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 /// Delivery that is about to be sent.
 pub(super) struct OutgoingDelivery {
     pub(super) leased: LeasedDelivery,
+    pub(super) bodies: Arc<BodyCache>,
     /// History note on why it is sent when it is, if there is one.
     pub(super) note: Option<String>,
 }
@@ -312,7 +314,7 @@ impl EndpointQueueState {
     fn pop_outgoing(&mut self, is_probe: bool, holds_slot: bool, now: Timestamp) -> Option<Admitted> {
         let manual = self.ready.pop_manual();
         let is_by_hand = manual.is_some();
-        let leased = manual.or_else(|| self.ready.pop())?;
+        let QueuedDelivery { leased, bodies } = manual.or_else(|| self.ready.pop())?;
         let is_limited = holds_slot || self.settings.rate.is_some();
         if is_limited {
             self.tokens.reserve();
@@ -340,7 +342,7 @@ impl EndpointQueueState {
             is_exclusive,
             was_sent: has_gone_out,
         };
-        Some((OutgoingDelivery { leased, note }, ticket))
+        Some((OutgoingDelivery { leased, bodies, note }, ticket))
     }
 
     /// Returns the history note on why it is sent when it is: none on the happy path.

@@ -2,8 +2,7 @@
 //! clock as all.
 
 use crate::{
-    domain::{node_lease::NodeLease, outage_detector::OutageDetector},
-    runtime::Clock,
+    runtime::{Clock, NodeLease, OutageDetector},
     store::{ClusterStore, StoreError},
 };
 use std::{sync::Arc, time::Duration};

@@ -1,6 +1,9 @@
 //! Ports that the endpoint queues implement: permits for the service, and the commit listener for the store.
 
-use super::{endpoint_queue::EndpointQueue, endpoint_queues::EndpointQueues};
+use super::{
+    body_cache::BodyCaches, endpoint_queue::EndpointQueue, endpoint_queues::EndpointQueues,
+    ready_queue::QueuedDelivery,
+};
 use crate::domain::{
     circuit_breaker::DelayReason,
     delivery::Delivery,
@@ -57,6 +60,7 @@ impl Permits for EndpointQueues {
 impl CommitListener for EndpointQueues {
     fn deliveries_leased(&self, leased: Vec<LeasedDelivery>) {
         let (mut last, epoch): (Option<Arc<EndpointQueue>>, i64) = (None, self.context.node_state.epoch());
+        let mut caches = BodyCaches::default();
         // Deliveries that were leased before this node joined again belong to another by now.
         for leased in leased.into_iter().filter(|leased| leased.epoch == epoch) {
             let endpoint = leased.delivery.endpoint;
@@ -65,7 +69,8 @@ impl CommitListener for EndpointQueues {
                 let _ = self.ready.send(queue);
             }
             if let Some(queue) = &last {
-                queue.enqueue(leased);
+                let bodies = caches.of(&leased.event);
+                queue.enqueue(QueuedDelivery { leased, bodies });
             }
         }
         if let Some(queue) = last {

@@ -2,6 +2,7 @@
 
 use super::{
     admission::{AdmissionTicket, OutgoingDelivery, SendResult},
+    body_cache::BodyCache,
     endpoint_queue::EndpointQueue,
     lease_guard::LeaseGuard,
     prepared_request::{PreparedRequest, new_attempt},
@@ -11,20 +12,17 @@ use super::{
 use crate::{
     domain::{
         circuit_breaker::{PausedUntil, RequestedPause},
-        config_cache::ConfigCache,
         contract::Contract,
         endpoint::{Disabled, DisabledBy, DisabledReason, Endpoint},
         event::TEST_EVENT_TYPE,
         health::HealthSample,
-        metrics::Metrics,
-        outage_detector::OutageDetector,
         outcome::{Outcome, OutcomeClass},
         ports::LeasedDelivery,
         time::Timestamp,
         verdict::{self, RetryContext, Verdict},
     },
     outbound::{HttpSender, OutboundRequest},
-    runtime::{Clock, Entropy},
+    runtime::{Clock, ConfigCache, Entropy, Metrics, OutageDetector},
     store::DeliveryStore,
 };
 use std::sync::Arc;
@@ -66,7 +64,7 @@ impl DeliveryWorker {
         queue: &EndpointQueue,
         ticket: &AdmissionTicket,
     ) -> Option<SendResult> {
-        let OutgoingDelivery { leased, note } = sending;
+        let OutgoingDelivery { leased, bodies, note } = sending;
         let mut lease_guard = LeaseGuard::new(leased, note, self.delivery_store.clone(), self.clock.clone());
         // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
         let leased = lease_guard.leased()?;
@@ -75,7 +73,7 @@ impl DeliveryWorker {
             return None;
         }
         let begun_at = self.clock.now();
-        let packed = self.prepare(leased, &endpoint).await;
+        let packed = self.prepare(leased, &bodies, &endpoint).await;
         // No request starts unless its result can be recorded.
         if !self.delivery_store.can_record() {
             return None;
@@ -109,13 +107,14 @@ impl DeliveryWorker {
     async fn prepare(
         &self,
         leased: &LeasedDelivery,
+        bodies: &BodyCache,
         endpoint: &Arc<Endpoint>,
     ) -> Result<PreparedRequest, RenderError> {
         let Some(entry) = self.config_cache.app_by_id(leased.delivery.app) else {
             return Err(RenderError::no_payload("the app was deleted"));
         };
-        let payload = self.renderer.payload(&self.config_cache, &leased.event, endpoint).await?;
-        PreparedRequest::prepare(leased, &entry.app(), endpoint.clone(), payload)
+        let payload = self.renderer.payload(&self.config_cache, (&leased.event, bodies), endpoint).await?;
+        PreparedRequest::prepare(leased, bodies, &entry.app(), endpoint.clone(), payload)
     }
 
     /// Records why no request was made: as an attempt in the history, which takes no number.

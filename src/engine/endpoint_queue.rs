@@ -7,15 +7,18 @@ use super::{
     concurrency_limiter::ConcurrencyLimiter,
     permits::{AppPermits, PermitPool},
     queue_state::{EndpointQueueSettings, EndpointQueueState},
+    ready_queue::QueuedDelivery,
     timers::TimerQueue,
 };
-use crate::domain::{
-    circuit_breaker::{CircuitBreaker, SendDecision},
-    id::{AppId, EndpointId},
-    node_lease::NodeLease,
-    ports::{LeasedDelivery, Permit, PermitSource},
-    rate_limit::TokenBucket,
-    time::Timestamp,
+use crate::{
+    domain::{
+        circuit_breaker::{CircuitBreaker, SendDecision},
+        id::{AppId, EndpointId},
+        ports::{LeasedDelivery, Permit, PermitSource},
+        rate_limit::TokenBucket,
+        time::Timestamp,
+    },
+    runtime::NodeLease,
 };
 use std::{
     collections::BTreeSet,
@@ -215,10 +218,10 @@ impl EndpointQueue {
         Some(Permit::for_epoch(self.context.node_state.epoch(), Arc::new(FreshPermits(self.clone())), bytes))
     }
 
-    pub(super) fn enqueue(&self, leased: LeasedDelivery) {
+    pub(super) fn enqueue(&self, queued: QueuedDelivery) {
         let mut state = self.lock();
         let backlog_until = state.backlog_until;
-        state.ready.push(leased, backlog_until);
+        state.ready.push(queued, backlog_until);
     }
 
     /// Takes everything that no delivery worker has taken yet.

@@ -7,15 +7,17 @@ use super::{
     queue_state::{EndpointQueueSettings, hash_of},
     timers::TimerQueue,
 };
-use crate::domain::{
-    config_cache::ConfigCache,
-    contract::Pacing,
-    endpoint::{Endpoint, EndpointSettings},
-    id::{AppId, EndpointId},
-    node_lease::{NodeLease, ShardOwnership, shard_of, shard_of_app},
-    ordering::OrderingMode,
-    rate_limit::{AppLimits, RateLimit, TokenBucket},
-    time::Timestamp,
+use crate::{
+    domain::{
+        cluster::{shard_of, shard_of_app},
+        contract::Pacing,
+        endpoint::{Endpoint, EndpointSettings},
+        id::{AppId, EndpointId},
+        ordering::OrderingMode,
+        rate_limit::{AppLimits, RateLimit, TokenBucket},
+        time::Timestamp,
+    },
+    runtime::{ConfigCache, NodeLease, ShardOwnership},
 };
 use std::{
     collections::{BTreeSet, HashMap},

@@ -6,7 +6,8 @@ use super::{
     render_error::RenderError,
 };
 use crate::{
-    domain::{contract::RenderingRule, event_type::PayloadVersion, id::EventId, time::format_duration},
+    domain::{contract::RenderingRule, id::EventId, time::format_duration},
+    functions::PayloadVersion,
     runtime::run_on_own_thread,
 };
 use bytes::Bytes;

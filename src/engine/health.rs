@@ -3,8 +3,8 @@
 
 use super::{DeliveryWorker, EndpointQueues, LAST_WRITE_TIMEOUT, clock_sync::ClockSync, leader::LeaderRole};
 use crate::{
-    domain::{config_cache::ConfigCache, id::EndpointId, outage_detector::OutageDetector, time::Timestamp},
-    runtime::{Clock, Shutdown},
+    domain::{id::EndpointId, time::Timestamp},
+    runtime::{Clock, ConfigCache, OutageDetector, Shutdown},
     store::{
         ClusterStore, StoreError,
         cluster::{HealthCandidate, RollupResult},

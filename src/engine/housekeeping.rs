@@ -4,12 +4,9 @@
 
 use super::{Intervals, endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
-    domain::{
-        config_cache::ConfigCache, contract::RetentionPeriod, delivery::Availability, id::EndpointId,
-        metrics::Metrics, storage::StorageSpace, time::Timestamp,
-    },
+    domain::{contract::RetentionPeriod, delivery::Availability, id::EndpointId, time::Timestamp},
     outbound::HttpSender,
-    runtime::{Clock, Shutdown},
+    runtime::{Clock, ConfigCache, Metrics, Shutdown, StorageSpace},
     store::{ClusterStore, DeliveryStore, QueryStore, StoreError, deliveries::AvailabilityChange},
 };
 use std::{sync::Arc, time::Duration};

@@ -2,11 +2,8 @@
 //! first shard is the leader.
 
 use crate::{
-    domain::{
-        node_lease::{LeaderGuard, NodeLease},
-        time::Timestamp,
-    },
-    runtime::Clock,
+    domain::time::Timestamp,
+    runtime::{Clock, LeaderGuard, NodeLease},
 };
 use std::{sync::Arc, time::Duration};
 

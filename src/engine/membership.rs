@@ -12,11 +12,11 @@ mod tests;
 use super::endpoint_queues::EndpointQueues;
 use crate::{
     domain::{
-        id::{EndpointId, IdGenerator},
-        node_lease::{NodeLease, ShardOwnership},
+        cluster::{LEASE_MARGIN, NO_CONFIG_VERSION, NODE_LEASE},
+        id::EndpointId,
         time::Monotonic,
     },
-    runtime::{Clock, Shutdown},
+    runtime::{Clock, IdGenerator, NodeLease, ShardOwnership, Shutdown},
     store::{
         ClusterStore, StoreError,
         cluster::{ClusterView, Heartbeat, Joined},
@@ -38,12 +38,8 @@ const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
 const HEARTBEAT_EVERY_UNCONFIRMED: Duration = Duration::from_millis(250);
 /// Delay of a heartbeat after a notification: it comes sooner, but not at once, as more notifications may follow.
 const HEARTBEAT_SOON: Duration = Duration::from_millis(50);
-/// How long a heartbeat holds, by the clock of the store.
-const LEASE: Duration = Duration::from_secs(10);
-/// Clocks drift, and a moment passes between the last reading of this one and the first byte on the wire.
-const LEASE_MARGIN: Duration = Duration::from_secs(1);
 /// How long an answer to a heartbeat is waited for: a later one opens nothing.
-const HEARTBEAT_TIMEOUT: Duration = LEASE.saturating_sub(LEASE_MARGIN);
+const HEARTBEAT_TIMEOUT: Duration = NODE_LEASE.saturating_sub(LEASE_MARGIN);
 /// Without an answer for so long nothing new is sent: its result could perhaps not be recorded.
 const STORE_SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Longest time for which a machine's sleep goes unnoticed.
@@ -124,7 +120,7 @@ impl MembershipState {
         self.queues.close_send_gate();
         let now = self.clock.monotonic();
         self.lease.answered_at.store(now.as_millis(), SeqCst);
-        self.lease.ends_at.store(now.plus(LEASE).as_millis(), SeqCst);
+        self.lease.ends_at.store(now.plus(NODE_LEASE).as_millis(), SeqCst);
     }
 
     /// Returns the time between two heartbeats: shorter while confirmations by other nodes are awaited.
@@ -149,7 +145,7 @@ impl MembershipState {
         self.lease.ends_at.fetch_max(until.as_millis(), SeqCst);
         // A node that joined again may have missed that a queue became another's alone: it begins nothing before it has read
         // the configuration.
-        if until > now && self.node_state().config_version() != NodeLease::NO_CONFIG_VERSION {
+        if until > now && self.node_state().config_version() != NO_CONFIG_VERSION {
             self.node_state().set_lease_valid_until(until);
             if self.queues.open_send_gate() {
                 tracing::info!("the store answers: deliveries are sent");

@@ -10,6 +10,7 @@
 //! still send.
 
 mod admission;
+mod body_cache;
 mod clock_sync;
 mod commit_listener;
 mod concurrency_limiter;
@@ -50,11 +51,8 @@ pub use renderer::Renderer;
 pub use send_gate::NodeSendGate;
 
 use crate::{
-    domain::{
-        contract::RetentionPeriod, id::IdGenerator, ports::CommitListener, storage::StorageSpace,
-        time::Timestamp,
-    },
-    runtime::Shutdown,
+    domain::{contract::RetentionPeriod, ports::CommitListener, time::Timestamp},
+    runtime::{IdGenerator, Shutdown, StorageSpace},
     store::{ClusterStore, QueryStore, StoreError},
 };
 use std::{sync::Arc, time::Duration};

@@ -6,15 +6,12 @@
 use super::{delivery_worker::DeliveryWorker, leader::LeaderRole};
 use crate::{
     domain::{
-        config_cache::ConfigCache,
         id::AppId,
-        metrics::{MailResult, Metrics},
-        node_lease::LeaderGuard,
         notice::{Email, EmailRenderer, Notice},
         time::Timestamp,
     },
     outbound::{Mailer, SendMailResult},
-    runtime::{Clock, Shutdown},
+    runtime::{Clock, ConfigCache, LeaderGuard, MailResult, Metrics, Shutdown},
     store::{
         DeliveryStore, StoreError,
         notices::{MailCursor, MailOutcome, NoticeBatch},
@@ -215,7 +212,7 @@ impl NoticeMailer {
         let to = to.ok_or("the app has no contact_email, and operator_email is not set")?;
         let renderer = EmailRenderer {
             app: &app,
-            config_cache: &self.config_cache,
+            endpoints: &*self.config_cache,
             public_url: post.public_url.as_deref(),
         };
         let email = renderer.render(notices, to, now).ok_or("there is nothing to tell")?;

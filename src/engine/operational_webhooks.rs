@@ -7,19 +7,14 @@
 use super::{endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
-        config_cache::{CachedApp, ConfigCache},
-        event::{BodyCache, DedupKey, DedupSpace, Event, Fingerprint},
-        id::{EndpointId, EventId, IdGenerator},
+        event::{DedupKey, DedupSpace, Event, Fingerprint},
+        fan_out::{fan_out, receives_deliveries},
+        id::{EndpointId, EventId},
         notice::{Notice, webhook_data},
-        storage::StorageSpace,
         time::Timestamp,
     },
-    runtime::{Clock, Shutdown},
-    store::{
-        DeliveryStore, QueryStore, StoreError,
-        deliveries::NewEvent,
-        fan_out::{fan_out, receives_deliveries},
-    },
+    runtime::{CachedApp, Clock, ConfigCache, IdGenerator, Shutdown, StorageSpace},
+    store::{DeliveryStore, QueryStore, StoreError, deliveries::NewEvent},
 };
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
@@ -116,7 +111,7 @@ impl OperationalWebhooks {
         let Some(about) = self.config_cache.app_by_id(notice.app) else { return Vec::new() };
         let operator = self.operator_app.as_deref().and_then(|uid| self.config_cache.app(uid));
         let operator = operator.filter(|entry| !Arc::ptr_eq(entry, &about));
-        let data = webhook_data(notice, &about.app(), &self.config_cache).to_string();
+        let data = webhook_data(notice, &about.app(), &*self.config_cache).to_string();
         let data = Bytes::from(data);
         let both = [Some(about), operator].into_iter().flatten();
         both.filter_map(|entry| self.event(notice, &entry, data.clone(), now)).collect()
@@ -143,7 +138,6 @@ impl OperationalWebhooks {
             key: None,
             deliver_at: None,
             has_no_subscribers: false,
-            body_cache: BodyCache::default(),
         });
         let new_deliveries = fan_out(&event, &subscribers, &*self.queues, now);
         let dedup = vec![DedupKey::new(app.id, DedupSpace::Notice, &notice.id.to_string())];

@@ -12,11 +12,9 @@ use super::{
     endpoint_queues::EndpointQueues,
     queue_state::{EndpointQueueSettings, EndpointQueueState},
 };
-use crate::domain::{
-    id::EndpointId,
-    node_lease::{NodeLease, ShardOwnership},
-    ports::LeasedDelivery,
-    time::Timestamp,
+use crate::{
+    domain::{id::EndpointId, ports::LeasedDelivery, time::Timestamp},
+    runtime::{NodeLease, ShardOwnership},
 };
 use std::{
     collections::BTreeSet,

@@ -1,6 +1,6 @@
 //! A body that was rendered for one endpoint and can be sent. Each attempt signs it anew.
 
-use super::render_error::RenderError;
+use super::{body_cache::BodyCache, render_error::RenderError};
 use crate::{
     domain::{
         app::App,
@@ -32,6 +32,7 @@ impl PreparedRequest {
     /// Renders the body, or reuses one that was rendered for another endpoint with the same contract and payload.
     pub(super) fn prepare(
         leased: &LeasedDelivery,
+        bodies: &BodyCache,
         app: &App,
         endpoint: Arc<Endpoint>,
         payload: Payload,
@@ -50,7 +51,7 @@ impl PreparedRequest {
         let rendered = if body::depends_on_delivery(contract) {
             render()
         } else {
-            event.body_cache.get_or_render(prepared.endpoint.contract_hash, &prepared.payload, render)
+            bodies.get_or_render(prepared.endpoint.contract_hash, &prepared.payload, render)
         };
         prepared.body = rendered?;
         Ok(prepared)

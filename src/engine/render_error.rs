@@ -1,7 +1,8 @@
 //! Errors that keep a leased delivery from being sent. None is caused by the receiver.
 
-use crate::domain::{
-    body::SerialisationError, event_type::UnknownVersion, signing_keys::SigningError, verdict::DeadReason,
+use crate::{
+    domain::{body::SerialisationError, signing_keys::SigningError, verdict::DeadReason},
+    functions::UnknownVersion,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! Makes the payload that an endpoint gets: the data as published, or the version that the endpoint is pinned to, made by
-//! the event type's function and cached with the event.
+//! the event type's function and cached with the other results made from the event.
 //!
 //! Functions run on threads of their own, a few at once. A run that takes long moves to the slow slots, one of each app;
 //! while its function is in doubt, the app's runs of it use a slot apart, so that no app keeps another waiting.
@@ -8,18 +8,21 @@
 mod tests;
 
 use super::{
+    body_cache::BodyCache,
     function_fairness::{AppFairness, AppSlowRuns, ExpectedDuration, FunctionName, SlowRunQueue},
     function_run::{FunctionRun, RunResult, SlotGuard},
     function_slots::FunctionSlots,
     render_error::RenderError,
 };
-use crate::domain::{
-    body,
-    config_cache::ConfigCache,
-    contract::RenderingRule,
-    endpoint::Endpoint,
-    event::{Event, Payload, TEST_EVENT_TYPE},
-    event_type::{PayloadVersion, PinnedVersion},
+use crate::{
+    domain::{
+        body,
+        contract::RenderingRule,
+        endpoint::Endpoint,
+        event::{Event, Payload, TEST_EVENT_TYPE},
+    },
+    functions::{PayloadVersion, PinnedVersion},
+    runtime::ConfigCache,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
@@ -56,7 +59,7 @@ impl Renderer {
     pub(super) async fn payload(
         &self,
         config_cache: &ConfigCache,
-        event: &Event,
+        (event, bodies): (&Event, &BodyCache),
         endpoint: &Endpoint,
     ) -> Result<Payload, RenderError> {
         let Some(pinned) = &endpoint.record.settings.payload_version else {
@@ -73,9 +76,9 @@ impl Renderer {
             PinnedVersion::AsPublished(version) => return Ok(as_published(version)),
             PinnedVersion::Converted(version) => version,
         };
-        let ended = match cached_result(event, &version) {
+        let ended = match cached_result(bodies, &version) {
             Some(ended) => ended,
-            None => self.convert(event, &version, endpoint.contract.rendering).await?,
+            None => self.convert((event, bodies), &version, endpoint.contract.rendering).await?,
         };
         match ended {
             RunResult::Converted(data) => {
@@ -90,7 +93,7 @@ impl Renderer {
 
     async fn convert(
         &self,
-        event: &Event,
+        (event, bodies): (&Event, &BodyCache),
         version: &Arc<PayloadVersion>,
         rule: RenderingRule,
     ) -> Result<RunResult, RenderError> {
@@ -114,7 +117,7 @@ impl Renderer {
         };
         let hold = hold.ok_or_else(|| busy_error(&function, slots))?;
         // Another delivery may have made it for the same event meanwhile.
-        if let Some(ended) = cached_result(event, version) {
+        if let Some(ended) = cached_result(bodies, version) {
             return Ok(ended);
         }
         let work = (version.clone(), event.data.clone(), rule);
@@ -124,8 +127,8 @@ impl Renderer {
             _ => self.finish(trial, event, function).await?,
         };
         match &ended {
-            RunResult::Converted(data) => event.body_cache.cache_converted(version.clone(), Ok(data.clone())),
-            RunResult::Failed(why) => event.body_cache.cache_converted(version.clone(), Err(why.clone())),
+            RunResult::Converted(data) => bodies.cache_converted(version.clone(), Ok(data.clone())),
+            RunResult::Failed(why) => bodies.cache_converted(version.clone(), Err(why.clone())),
             // The next endpoint's contract may allow more time.
             RunResult::OutOfTime(_) => {}
         }
@@ -167,11 +170,8 @@ async fn take_slot_in_turn(
     Some(SlotGuard::slow(slot, slow_runs.clone(), permit))
 }
 
-fn cached_result(event: &Event, version: &Arc<PayloadVersion>) -> Option<RunResult> {
-    event
-        .body_cache
-        .converted(version)
-        .map(|converted| converted.map_or_else(RunResult::Failed, RunResult::Converted))
+fn cached_result(bodies: &BodyCache, version: &Arc<PayloadVersion>) -> Option<RunResult> {
+    bodies.converted(version).map(|converted| converted.map_or_else(RunResult::Failed, RunResult::Converted))
 }
 
 fn busy_error((event_type, version): &FunctionName, slots: &FunctionSlots) -> RenderError {

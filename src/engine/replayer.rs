@@ -4,14 +4,12 @@
 use super::{endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
-        config_cache::ConfigCache,
         contract::NoticeChannel,
-        id::{DeliveryId, EndpointId, EventId, IdGenerator},
+        id::{DeliveryId, EndpointId, EventId},
         replay::{Replay, ReplaySelection},
-        storage::StorageSpace,
         time::Timestamp,
     },
-    runtime::{Clock, Shutdown},
+    runtime::{Clock, ConfigCache, IdGenerator, Shutdown, StorageSpace},
     store::{
         ClusterStore, DeliveryStore, QueryStore, StoreError,
         replays::{ReplayPage, ReplaySource, ReplaySourceId, SourceSearch, Sources},
@@ -149,7 +147,7 @@ impl Replayer {
             return Ok(Some(RunningReplay { replay, next_at: now.plus(REPLAY_ERROR_PAUSE), waited }));
         }
         let most = REPLAY_PAGE_MAX.min(replay.per_second as usize);
-        let search = SourceSearch::of(replay, &self.config_cache);
+        let search = SourceSearch::of(replay, &self.config_cache.endpoints_of(replay.app));
         let mut sources = self.query_store.replay_sources(search, most).await?;
         let room = self.capacity_for(&sources.found, now).await?;
         let is_short = room == 0 && !sources.found.is_empty();

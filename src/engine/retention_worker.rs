@@ -8,12 +8,10 @@
 use super::leader::LeaderRole;
 use crate::{
     domain::{
-        config_cache::ConfigCache,
         id::{EndpointId, first_id_at},
-        metrics::{Metrics, RemovedKind},
         time::Timestamp,
     },
-    runtime::{Clock, Shutdown},
+    runtime::{Clock, ConfigCache, Metrics, RemovedKind, Shutdown},
     store::{
         ClusterStore, DeliveryStore, StoreError,
         retention::{EventIdRanges, ExpireResult, OverdueSearch},

@@ -5,8 +5,8 @@ use super::{
     endpoint_queues::EndpointQueues,
 };
 use crate::{
-    domain::{config_cache::ConfigCache, id::EndpointId, time::Timestamp},
-    runtime::{Clock, Shutdown},
+    domain::{id::EndpointId, time::Timestamp},
+    runtime::{Clock, ConfigCache, Shutdown},
     store::{
         ClusterStore, DeliveryStore,
         deliveries::{LeaseRequest, LeaseResult},

@@ -2,8 +2,8 @@
 //! results can be recorded.
 
 use crate::{
-    domain::{node_lease::NodeLease, ports::SendGate},
-    runtime::Clock,
+    domain::ports::SendGate,
+    runtime::{Clock, NodeLease},
     store::DeliveryStore,
 };
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use super::{
     progress::{AttemptPhase, AttemptProgress},
     resolve::SystemResolver,
     send_error::SendError,
-    tls::{self, TlsError},
+    tls::{self, EndpointConfigs, TlsError},
 };
 use crate::domain::{
     address_policy::AddressPolicy,
@@ -63,7 +63,13 @@ impl CliClient {
         let resolver = Arc::new(SystemResolver::default());
         Ok(Self {
             policy: AddressPolicy { allow: everywhere, own_addresses: Vec::new(), dev: true },
-            dialer: Connector { resolver, tls: tls::connector(roots.clone())?, roots, proxy: None },
+            dialer: Connector {
+                resolver,
+                tls: tls::connector(roots.clone())?,
+                roots,
+                endpoint_configs: EndpointConfigs::default(),
+                proxy: None,
+            },
         })
     }
 

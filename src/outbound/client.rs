@@ -11,7 +11,7 @@ use super::{
     proxy::ProxyConnector,
     resolve::Resolver,
     send_error::SendError,
-    tls::{self, TlsError},
+    tls::{self, EndpointConfigs, TlsError},
 };
 use crate::domain::{
     address_policy::AddressPolicy,
@@ -94,7 +94,13 @@ impl HttpClient {
             options.proxy.map(|proxy| ProxyConnector::new(proxy, options.proxy_resolves, tls.clone()));
         Ok(Self {
             policy: RwLock::new(Arc::new(options.policy)),
-            dialer: Connector { resolver, tls, roots, proxy: gateway },
+            dialer: Connector {
+                resolver,
+                tls,
+                roots,
+                endpoint_configs: EndpointConfigs::default(),
+                proxy: gateway,
+            },
             source_headers: options.source_headers,
             pool: ConnectionPool::new(options.idle_per_queue_max, options.idle_max, options.idle_for_max),
             gate: None,

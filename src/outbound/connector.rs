@@ -13,7 +13,7 @@ use super::{
     resolve::{ResolveError, Resolver},
     send_error::SendError,
     stream::{MaybeTls, ProxiedStream, TargetStream},
-    tls,
+    tls::{self, EndpointConfigs},
 };
 use crate::domain::{
     address_policy::{AddressPolicy, CheckedAddress, ForbiddenAddress},
@@ -39,6 +39,7 @@ pub(super) struct Connector {
     pub(super) tls: TlsConnector,
     /// The root certificates behind `tls`.
     pub(super) roots: Arc<RootCertStore>,
+    pub(super) endpoint_configs: EndpointConfigs,
     /// With a proxy set, no other host is ever connected to.
     pub(super) proxy: Option<ProxyConnector>,
 }
@@ -75,7 +76,8 @@ impl Connector {
         }
         let began = Instant::now();
         progress.phase = AttemptPhase::Securing;
-        let own = route.tls.as_ref().map(|tls| tls::connector_of(tls, &self.roots)).transpose()?;
+        let own =
+            route.tls.as_ref().map(|tls| self.endpoint_configs.connector(tls, &self.roots)).transpose()?;
         let secured = tls::secure(own.as_ref().unwrap_or(&self.tls), target.host(), link).await?;
         progress.timings.tls_us = Some(micros(began.elapsed()));
         Ok((MaybeTls::Tls(secured), peer))

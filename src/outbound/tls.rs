@@ -11,7 +11,11 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject},
     sign::SingleCertAndKey,
 };
-use std::{io, sync::Arc};
+use std::{
+    collections::HashMap,
+    io,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
@@ -54,14 +58,33 @@ pub(super) fn mail_connector(roots: Arc<RootCertStore>) -> Result<TlsConnector, 
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// TLS under an endpoint's own settings: its certificate, and its authorities instead of `public`.
-pub(super) fn connector_of(
-    tls: &EndpointTls,
-    public: &Arc<RootCertStore>,
-) -> Result<TlsConnector, SendError> {
-    let made = tls.config(|| config(tls.roots(public), tls.identity()));
-    made.map(TlsConnector::from)
-        .map_err(|_| SendError::new(OutcomeClass::Local, "the endpoint's TLS settings cannot be used"))
+/// The client configurations of endpoints with TLS settings of their own. Each is made at its first use and kept until the
+/// endpoint changes.
+#[derive(Default)]
+pub(super) struct EndpointConfigs(Mutex<HashMap<usize, EndpointConfig>>);
+
+/// A configuration with its settings. The weak reference keeps their address from being used again.
+type EndpointConfig = (Weak<EndpointTls>, Arc<ClientConfig>);
+
+impl EndpointConfigs {
+    /// Returns TLS under an endpoint's own settings: its certificate, and its authorities instead of `public`.
+    pub(super) fn connector(
+        &self,
+        tls: &Arc<EndpointTls>,
+        public: &Arc<RootCertStore>,
+    ) -> Result<TlsConnector, SendError> {
+        let mut configs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = Arc::as_ptr(tls).addr();
+        if let Some((_, config)) = configs.get(&address) {
+            return Ok(TlsConnector::from(config.clone()));
+        }
+        let made = config(tls.roots(public), tls.identity())
+            .map_err(|_| SendError::new(OutcomeClass::Local, "the endpoint's TLS settings cannot be used"))?;
+        let made = Arc::new(made);
+        configs.retain(|_, (settings, _)| settings.strong_count() > 0);
+        configs.insert(address, (Arc::downgrade(tls), made.clone()));
+        Ok(TlsConnector::from(made))
+    }
 }
 
 fn config(

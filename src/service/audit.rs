@@ -11,11 +11,11 @@ use crate::{
         api_key::SETTINGS_KEY_ID,
         app::App,
         audit::{AuditAction, AuditDetail, AuditEntry, changed_fields},
-        config_cache::CachedApp,
         endpoint::EndpointRecord,
         id::{AppId, AuditId, KeyId},
         time::Timestamp,
     },
+    runtime::CachedApp,
     store::audit::AuditFilter,
 };
 

@@ -7,10 +7,10 @@ use crate::{
         api_key::SETTINGS_KEY_ID,
         app::App,
         endpoint::Endpoint,
-        event_type::EventType,
         id::{AppId, EndpointId, EventTypeId, KeyId},
         live_update::UpdateSink,
     },
+    functions::EventType,
     store::cluster::ConfigChanges,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};

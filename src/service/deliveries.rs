@@ -8,11 +8,11 @@ use super::{
 use crate::{
     domain::{
         audit::AuditAction,
-        config_cache::CachedApp,
         delivery::{Delivery, DeliveryState},
         id::{DeliveryId, EndpointId},
         time::Timestamp,
     },
+    runtime::CachedApp,
     store::{
         deliveries::{ActionResult, DeliveryAction},
         queries::DeliveryListFilter,

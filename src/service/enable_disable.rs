@@ -9,7 +9,6 @@ use super::{
 use crate::{
     domain::{
         audit::{AuditAction, AuditEntry},
-        config_cache::CachedApp,
         delivery::Availability,
         endpoint::{Disabled, DisabledBy, DisabledReason, Endpoint, EndpointRecord},
         id::{AppId, EndpointId},
@@ -17,6 +16,7 @@ use crate::{
         replay::Replay,
         time::Timestamp,
     },
+    runtime::CachedApp,
     store::deliveries::AvailabilityChange,
 };
 use std::sync::Arc;

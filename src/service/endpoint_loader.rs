@@ -8,7 +8,6 @@ use super::{
 use crate::{
     domain::{
         app::{App, AppRules},
-        config_cache::CachedApp,
         encryption::EncryptionError,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         secret::Secret,
@@ -17,6 +16,7 @@ use crate::{
         target_url::TargetUrl,
         tls::{EndpointTls, TlsDocument},
     },
+    runtime::CachedApp,
     store::documents::{self, StoredDocument},
 };
 use serde::de::DeserializeOwned;

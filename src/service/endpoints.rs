@@ -12,7 +12,6 @@ use crate::{
     domain::{
         app::App,
         audit::{AuditAction, AuditEntry},
-        config_cache::CachedApp,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         id::{EXTERNAL_ID_FORM, EndpointId, IDS_AT_ONCE_MAX, is_external_id},
         live_update::LiveUpdate,
@@ -22,6 +21,7 @@ use crate::{
         signing_keys::SigningKeys,
         time::Timestamp,
     },
+    runtime::CachedApp,
     store::config::Inserted,
 };
 use serde_json::{Map, Value};

@@ -2,9 +2,9 @@
 
 use crate::{
     domain::{
-        delivery::TransitionError, event_type::PublishRuleError, field_error::FieldError,
-        quota::QuotaExceeded, storage::StorageFull,
+        delivery::TransitionError, field_error::FieldError, quota::QuotaExceeded, storage::StorageFull,
     },
+    functions::PublishRuleError,
     store::StoreError,
 };
 

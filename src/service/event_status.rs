@@ -1,12 +1,14 @@
 //! Delivery status of an event in the words of its contract: one for the event, and one for each delivery.
 
 use super::{Error, Service, named_delivery::NamedDelivery};
-use crate::domain::{
-    config_cache::CachedApp,
-    delivery::{Delivery, DeliveryState, EndReason},
-    event::Event,
-    id::DeliveryId,
-    time::Timestamp,
+use crate::{
+    domain::{
+        delivery::{Delivery, DeliveryState, EndReason},
+        event::Event,
+        id::DeliveryId,
+        time::Timestamp,
+    },
+    runtime::CachedApp,
 };
 use std::cmp::Reverse;
 

@@ -6,14 +6,14 @@ use super::{
     function_pool::function_clock,
     paging::{Cursor, Page, page_by_id},
 };
-use crate::domain::{
-    audit::{AuditAction, AuditDetail, changed_fields},
-    event_type::{
-        ConversionError, EventType, EventTypeDocument, EventTypeRecord, ONLY_VERSION, PayloadVersion,
-        PinnedVersion, VersionDocument,
+use crate::{
+    domain::{
+        audit::{AuditAction, AuditDetail, changed_fields},
+        event_type::{EventTypeDocument, EventTypeRecord, ONLY_VERSION, VersionDocument},
+        field_error::FieldError,
+        id::EventTypeId,
     },
-    field_error::FieldError,
-    id::EventTypeId,
+    functions::{ConversionError, EventType, PayloadVersion, PinnedVersion},
 };
 use std::sync::Arc;
 

@@ -6,7 +6,8 @@ use super::{
     paging::{Cursor, Page, internal_event_id},
 };
 use crate::{
-    domain::{audit::AuditAction, config_cache::CachedApp, event::Event, time::Timestamp},
+    domain::{audit::AuditAction, event::Event, time::Timestamp},
+    runtime::CachedApp,
     store::queries::EventFilter,
 };
 

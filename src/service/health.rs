@@ -1,9 +1,9 @@
 //! Endpoint health: state, the failures that led to it, and attempt counts.
 
 use super::{Error, Service};
-use crate::domain::{
-    config_cache::CachedApp, endpoint::Endpoint, health::Health, id::EndpointId, statistics::Counters,
-    time::Timestamp,
+use crate::{
+    domain::{endpoint::Endpoint, health::Health, id::EndpointId, statistics::Counters, time::Timestamp},
+    runtime::CachedApp,
 };
 use std::collections::HashSet;
 

@@ -3,8 +3,8 @@
 
 use super::{Error, Service};
 use crate::{
-    domain::{id::AppId, node_lease::LeaderGuard},
-    runtime::Shutdown,
+    domain::id::AppId,
+    runtime::{LeaderGuard, Shutdown},
     store::{
         deliveries::Accepted,
         inbox::{InboxBatch, InboxEvent},

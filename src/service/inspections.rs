@@ -6,10 +6,10 @@ use super::{
 };
 use crate::{
     domain::{
-        config_cache::CachedApp,
         id::InspectionId,
         inspection::{IDS_PER_INSPECTION, Inspection, InspectionKind, InspectionState},
     },
+    runtime::CachedApp,
     store::deliveries::InspectionRequested,
 };
 

@@ -1,11 +1,14 @@
 //! Start: reads the configuration store once and fills the configuration cache that the hot path uses.
 
 use super::{Error, Service};
-use crate::domain::{
-    api_key::{ApiKey, KeyHash, SETTINGS_KEY_ID, Scope},
-    endpoint::Endpoint,
-    event_type::{EventType, EventTypeRecord},
-    id::AppId,
+use crate::{
+    domain::{
+        api_key::{ApiKey, KeyHash, SETTINGS_KEY_ID, Scope},
+        endpoint::Endpoint,
+        event_type::EventTypeRecord,
+        id::AppId,
+    },
+    functions::EventType,
 };
 use std::{
     collections::{HashMap, HashSet},

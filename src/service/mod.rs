@@ -52,18 +52,14 @@ use crate::{
     domain::{
         address_policy::AddressPolicy,
         api_key::{SETTINGS_KEY_ID, Scope},
-        config_cache::{CachedApp, ConfigCache},
         contract::Contract,
         encryption::Keyring,
         endpoint::Endpoint,
-        id::{IdGenerator, KeyId},
-        metrics::Metrics,
-        node_lease::NodeLease,
+        id::KeyId,
         ports::Permits,
-        storage::StorageSpace,
         time::Timestamp,
     },
-    runtime::{Clock, Entropy},
+    runtime::{CachedApp, Clock, ConfigCache, Entropy, IdGenerator, Metrics, NodeLease, StorageSpace},
     store::{ClusterStore, ConfigStore, DeliveryStore, QueryStore},
 };
 use change_locks::ChangeLocks;

@@ -118,7 +118,6 @@ mod tests {
     use super::*;
     use crate::domain::{
         contract::fixtures,
-        event::BodyCache,
         id::{AppId, DeliveryId, EndpointId, EventId},
     };
 
@@ -139,7 +138,6 @@ mod tests {
             key: None,
             deliver_at: None,
             has_no_subscribers: false,
-            body_cache: BodyCache::default(),
         };
         let last_error = Some(LastError { status, error: Some("timed out".into()) });
         let contract = contract.map(Arc::new);

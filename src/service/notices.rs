@@ -6,11 +6,11 @@ use super::{
 };
 use crate::{
     domain::{
-        config_cache::CachedApp,
         id::{EndpointId, NoticeId},
         notice::{Digest, Notice, NoticeKind},
         time::Timestamp,
     },
+    runtime::CachedApp,
     store::{config::EndpointLabel, notices::NoticeFilter},
 };
 use std::collections::HashMap;

@@ -6,14 +6,16 @@ use super::{
     api_keys::SHOWN_CHARACTERS,
     paging::{Cursor, Page, page_by_id},
 };
-use crate::domain::{
-    api_key::{ApiKey, KeyHash, Scope},
-    app::App,
-    audit::{AuditAction, AuditDetail},
-    config_cache::CachedApp,
-    id::KeyId,
-    portal_theme::{EXPIRED_LINK_RETENTION, PortalTheme},
-    time::Timestamp,
+use crate::{
+    domain::{
+        api_key::{ApiKey, KeyHash, Scope},
+        app::App,
+        audit::{AuditAction, AuditDetail},
+        id::KeyId,
+        portal_theme::{EXPIRED_LINK_RETENTION, PortalTheme},
+        time::Timestamp,
+    },
+    runtime::CachedApp,
 };
 use std::{sync::Arc, time::Duration};
 

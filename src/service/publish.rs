@@ -12,16 +12,16 @@ use super::{Error, Service};
 use crate::{
     domain::{
         app::App,
-        config_cache::CachedApp,
         endpoint::Endpoint,
-        event::{BodyCache, Event, Fingerprint, TEST_EVENT_TYPE},
+        event::{Event, Fingerprint, TEST_EVENT_TYPE},
+        fan_out::new_delivery,
         id::{DeliveryId, EndpointId, EventId},
         time::Timestamp,
     },
+    runtime::CachedApp,
     store::{
         StoreError,
         deliveries::{Accepted, NewEvent},
-        fan_out::new_delivery,
     },
 };
 use build::PreparedEvent;
@@ -172,7 +172,6 @@ impl Service {
             key: None,
             deliver_at: None,
             has_no_subscribers: false,
-            body_cache: BodyCache::default(),
         });
         let new_delivery = new_delivery(&event, id + 1, &endpoint, now, permit);
         let test = new_delivery.delivery.id;

@@ -7,7 +7,6 @@ use super::{
 use crate::{
     domain::{
         audit::{AuditAction, AuditDetail, AuditEntry},
-        config_cache::CachedApp,
         contract::PublishedWhileDisabled,
         delivery::DeliveryState,
         endpoint::Endpoint,
@@ -16,6 +15,7 @@ use crate::{
         subscription::check_event_type,
         time::Timestamp,
     },
+    runtime::CachedApp,
     store::replays::{ReplayChanged, SourceSearch},
 };
 use std::{sync::Arc, time::Duration};
@@ -266,7 +266,7 @@ impl Service {
 
     /// Counts in small queries, so that no reader holds an old snapshot of the file for long.
     async fn count_sources(&self, replay: &Replay) -> Result<u64, Error> {
-        let mut search = SourceSearch::of(replay, &self.config_cache);
+        let mut search = SourceSearch::of(replay, &self.config_cache.endpoints_of(replay.app));
         let mut count = 0;
         loop {
             let sources = self.query_store.count_sources(search.clone()).await?;

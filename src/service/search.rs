@@ -4,10 +4,10 @@
 use super::{Caller, Error, Service, paging::internal_event_id};
 use crate::{
     domain::{
-        config_cache::CachedApp,
         event::{DedupKey, DedupSpace},
         id::{AppId, AttemptId, AuditId, DeliveryId, EventId, InspectionId, KeyId, NoticeId, ReplayId},
     },
+    runtime::CachedApp,
     store::queries::{ObjectId, Owner},
 };
 use std::{collections::HashSet, sync::Arc};

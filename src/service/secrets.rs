@@ -1,14 +1,16 @@
 //! Signing secrets of an endpoint: generated or given, shown, rotated. Stored encrypted, never logged.
 
 use super::{Caller, Error, Service};
-use crate::domain::{
-    app::App,
-    audit::AuditAction,
-    config_cache::CachedApp,
-    contract::{Contract, Rotation},
-    endpoint::{EncryptedSecret, Endpoint, EndpointRecord},
-    secret,
-    time::Timestamp,
+use crate::{
+    domain::{
+        app::App,
+        audit::AuditAction,
+        contract::{Contract, Rotation},
+        endpoint::{EncryptedSecret, Endpoint, EndpointRecord},
+        secret,
+        time::Timestamp,
+    },
+    runtime::CachedApp,
 };
 use std::{sync::Arc, time::Duration};
 

@@ -3,12 +3,12 @@
 use super::{Caller, Error, Service};
 use crate::{
     domain::{
-        config_cache::CachedApp,
         endpoint::Endpoint,
         id::{AppId, EndpointId},
         statistics::{Counters, TimeRange},
         time::Timestamp,
     },
+    runtime::CachedApp,
     store::statistics::{Backlog, StatisticsSearch, StatisticsSubject},
 };
 use std::{

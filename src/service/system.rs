@@ -2,7 +2,7 @@
 
 use super::{Caller, Error, Service, storage_limits::StoreUsage};
 use crate::{
-    domain::{id::DeliveryId, node_lease::SHARD_COUNT, time::Timestamp},
+    domain::{cluster::SHARD_COUNT, id::DeliveryId, time::Timestamp},
     store::cluster::{ClusterView, Node},
 };
 use std::time::Duration;

@@ -3,7 +3,7 @@
 //! Every start of a node has an epoch, its writer epoch; a node that was taken over writes nothing more. With an embedded
 //! store there is one node, whose epoch is 0, and crash recovery takes over everything that an earlier process had in flight.
 
-pub use crate::domain::node_lease::SHARD_COUNT;
+pub use crate::domain::cluster::SHARD_COUNT;
 
 use super::{
     Reply,
@@ -11,9 +11,9 @@ use super::{
 };
 use crate::domain::{
     circuit_breaker::PausedUntil,
+    cluster::OutageReport,
     contract::Contract,
     id::{AppId, EndpointId, EventTypeId, KeyId},
-    outage_detector::OutageReport,
     replay::Replay,
     retention::RetentionPolicy,
     storage::StorageUsage,

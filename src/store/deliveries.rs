@@ -17,6 +17,7 @@ use crate::domain::{
     delivery::{Availability, Delivery, TransitionError},
     endpoint::Disabled,
     event::{DedupKey, Event, Fingerprint},
+    fan_out::NewDelivery,
     health::HealthSample,
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::{Inspection, InspectionReport},
@@ -38,14 +39,6 @@ pub struct NewEvent {
     pub dedup: Vec<DedupKey>,
     /// Only compared when there is a key; all zero otherwise.
     pub fingerprint: Fingerprint,
-}
-
-/// A new delivery; with a permit it is in flight from the start and goes to the engine after the commit, unless it is queued
-/// behind others of its ordering group.
-#[derive(Debug)]
-pub struct NewDelivery {
-    pub delivery: Delivery,
-    pub permit: Option<Permit>,
 }
 
 /// Result of accepting one event.

@@ -17,13 +17,12 @@ use super::{
 };
 use crate::domain::{
     audit::AuditEntry,
-    config_cache::ConfigCache,
     delivery::Availability,
     endpoint::Disabled,
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::{Inspection, InspectionReport},
     live_update::{LiveUpdate, UpdateSink},
-    ports::{CommitListener, LeasedDelivery},
+    ports::{CommitListener, EndpointLookup, LeasedDelivery},
     replay::{Replay, ReplayState},
     retention::RetentionPolicy,
     time::Timestamp,
@@ -239,16 +238,16 @@ impl DeliveryStore for LiveUpdateStore {
 pub struct LiveUpdateListener {
     commit_listener: Arc<dyn CommitListener>,
     watchers: Arc<dyn UpdateSink>,
-    config_cache: Arc<ConfigCache>,
+    endpoints: Arc<dyn EndpointLookup>,
 }
 
 impl LiveUpdateListener {
     pub fn new(
         commit_listener: Arc<dyn CommitListener>,
         watchers: Arc<dyn UpdateSink>,
-        config_cache: Arc<ConfigCache>,
+        endpoints: Arc<dyn EndpointLookup>,
     ) -> Self {
-        Self { commit_listener, watchers, config_cache }
+        Self { commit_listener, watchers, endpoints }
     }
 }
 
@@ -272,8 +271,7 @@ impl CommitListener for LiveUpdateListener {
 
     fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
         self.commit_listener.endpoint_disabled(endpoint, off, revision);
-        if let Some(known) = self.config_cache.endpoint(endpoint).filter(|_| self.watchers.has_subscribers())
-        {
+        if let Some(known) = self.endpoints.endpoint(endpoint).filter(|_| self.watchers.has_subscribers()) {
             self.watchers.publish(LiveUpdate::endpoint(known.record.app, endpoint));
         }
     }

@@ -8,7 +8,6 @@ pub mod cluster;
 pub mod config;
 pub mod deliveries;
 pub mod documents;
-pub mod fan_out;
 pub mod inbox;
 pub mod live_updates;
 pub mod notices;

@@ -1,14 +1,14 @@
 //! Replays: the search for their sources, and the page of them that is sent at once.
 
 use crate::domain::{
-    config_cache::ConfigCache,
     contract::NoticeChannel,
+    endpoint::Endpoint,
     id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
     replay::{Replay, ReplaySelection},
     subscription::Patterns,
     time::Timestamp,
 };
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 /// A search for the next sources of a replay.
 #[derive(Clone, Debug)]
@@ -26,21 +26,19 @@ pub struct SourceSearch {
 }
 
 impl SourceSearch {
-    /// Search for the remaining sources of a replay.
-    pub fn of(replay: &Replay, config_cache: &ConfigCache) -> Self {
+    /// Search for the remaining sources of a replay. `endpoints` are those of its app.
+    pub fn of(replay: &Replay, endpoints: &[Arc<Endpoint>]) -> Self {
         let subscriber = match &replay.selection {
             ReplaySelection::Deliveries(_) => None,
             ReplaySelection::Backfill(_) => {
-                replay.selection.endpoint().and_then(|id| config_cache.endpoint(id))
+                let wanted = replay.selection.endpoint();
+                endpoints.iter().find(|endpoint| Some(endpoint.id()) == wanted)
             }
         };
         Self {
             app: replay.app,
             selection: replay.selection.clone(),
-            endpoints: config_cache
-                .app_by_id(replay.app)
-                .map(|entry| entry.endpoints().iter().map(|endpoint| endpoint.id()).collect())
-                .unwrap_or_default(),
+            endpoints: endpoints.iter().map(|endpoint| endpoint.id()).collect(),
             patterns: subscriber.map(|endpoint| endpoint.patterns.clone()),
             // No record of an app is older than the app itself.
             after_id: replay.reached.max(replay.app.as_i64()),

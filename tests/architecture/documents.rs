@@ -147,7 +147,7 @@ fn the_rules_of_documents_turn_red_on_their_examples() {
         (wrong_pictures, change("\n## Modules\n", "\n## Rooms\n")),
         (wrong_pictures, change("```mermaid\nstateDiagram-v2", "stateDiagram-v2")),
         (wrong_pictures, change("    store --> domain\n", "    store --> domain & engine\n")),
-        (wrong_pictures, change("    runtime --> domain\n", "")),
+        (wrong_pictures, change("    runtime --> functions & domain\n", "")),
         (wrong_pictures, text.replace("expired", "outdated")),
         (wrong_pictures, change("\"src/api/publish.rs: ", "\"src/api/no_such_file.rs: ")),
         (wrong_glossary, change("| shard | ", "| part | ")),

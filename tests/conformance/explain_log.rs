@@ -2,10 +2,10 @@
 
 use crate::{database::TestDatabaseServer, fixture::Backend};
 use posthaste::{
-    domain::ports::CommitListener,
+    domain::{database_address::DatabaseAddress, ports::CommitListener},
     store::{
         CommitWatch, Store,
-        postgres::{DatabaseAddress, PostgresStore, QueueLimits},
+        postgres::{PostgresStore, QueueLimits},
     },
 };
 use serde_json::{Deserializer, Value};

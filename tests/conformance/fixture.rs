@@ -8,7 +8,8 @@ use posthaste::{
         contract::{Contract, ContractHash, WaitingWhenDisabled},
         delivery::{Delivery, DeliveryState, EndReason},
         endpoint::{Disabled, DisabledReason, EncryptedSecret, EndpointRecord, EndpointSettings},
-        event::{BodyCache, DedupKey, DedupSpace, Event, Fingerprint},
+        event::{DedupKey, DedupSpace, Event, Fingerprint},
+        fan_out::NewDelivery,
         id::{AppId, DeliveryId, EndpointId, EventId, IdSource},
         outcome::{Attempt, Outcome, OutcomeClass},
         ports::{CommitListener, LeasedDelivery},
@@ -18,8 +19,7 @@ use posthaste::{
     store::{
         Store,
         deliveries::{
-            Accepted, ActionResult, DeliveryAction, DeliveryResult, LeaseRequest, LeaseResult, NewDelivery,
-            NewEvent,
+            Accepted, ActionResult, DeliveryAction, DeliveryResult, LeaseRequest, LeaseResult, NewEvent,
         },
         queries::{AttemptRow, DeliveryRow},
     },
@@ -398,7 +398,6 @@ pub(crate) fn draft(app: AppId, endpoints: &[EndpointId], first: i64) -> NewEven
         key: None,
         deliver_at: None,
         has_no_subscribers: endpoints.is_empty(),
-        body_cache: BodyCache::default(),
     };
     NewEvent {
         event: Arc::new(event),

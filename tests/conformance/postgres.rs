@@ -11,19 +11,19 @@ use crate::{
 };
 use posthaste::{
     domain::{
+        database_address::DatabaseAddress,
         id::{AppId, EndpointId, EventId},
-        node_lease::NodeLease,
         ordering::OrderingKey,
         ports::{CommitListener, SendGate},
         time::Timestamp,
     },
     engine::NodeSendGate,
-    runtime::SystemClock,
+    runtime::{NodeLease, SystemClock},
     store::{
         ClusterStore, DeliveryStore, QueryStore, Store, StoreError,
         cluster::Heartbeat,
         deliveries::{Accepted, LeaseRequest},
-        postgres::{DatabaseAddress, PostgresOpenError, PostgresStore, QueueLimits},
+        postgres::{PostgresOpenError, PostgresStore, QueueLimits},
     },
 };
 use std::{

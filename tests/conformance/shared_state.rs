@@ -6,7 +6,7 @@ use crate::{
     two_nodes::{TwoNodes, play},
 };
 use posthaste::{
-    domain::{event::DedupSpace, outage_detector::OutageReport, outcome::OutcomeClass, verdict::Verdict},
+    domain::{cluster::OutageReport, event::DedupSpace, outcome::OutcomeClass, verdict::Verdict},
     store::deliveries::{Accepted, DeliveryResult},
 };
 use std::time::Duration;

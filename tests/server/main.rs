@@ -5,8 +5,8 @@ use axum::{
     routing::{get, post},
 };
 use posthaste::{
-    api::server::{ServerLimits, serve},
     runtime::{Shutdown, ShutdownHandle},
+    server::{ServerLimits, serve},
 };
 use std::{net::SocketAddr, time::Duration};
 use tokio::{

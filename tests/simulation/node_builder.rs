@@ -4,16 +4,12 @@ use crate::contracts;
 use posthaste::{
     domain::{
         address_policy::AddressPolicy,
-        config_cache::ConfigCache,
         contract::{Contract, RetentionPeriod},
         encryption::Keyring,
-        id::IdGenerator,
-        metrics::Metrics,
-        node_lease::NodeLease,
     },
     engine::{DeliveryWorker, EndpointQueues, Engine, Intervals, QueueEvents, Renderer},
     outbound::HttpSender,
-    runtime::{Clock, SeededEntropy},
+    runtime::{Clock, ConfigCache, IdGenerator, Metrics, NodeLease, SeededEntropy},
     service::{NodeInfo, Service, ServiceDeps, ServiceLimits},
     store::{CommitWatch, DeliveryStore, Store},
 };

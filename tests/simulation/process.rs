@@ -10,13 +10,9 @@ use crate::{
     simulation_env::{SimulationEnv, apply_trouble},
 };
 use posthaste::{
-    domain::{
-        config_cache::ConfigCache,
-        id::{EndpointId, IdGenerator},
-        node_lease::NodeLease,
-    },
+    domain::id::EndpointId,
     engine::{EndpointQueues, Engine, EngineLimits, Intervals, QueueEvents},
-    runtime::{Clock, Shutdown, ShutdownHandle},
+    runtime::{Clock, ConfigCache, IdGenerator, NodeLease, Shutdown, ShutdownHandle},
     service::Service,
     store::{
         ClusterStore,

@@ -8,19 +8,17 @@ use crate::{
 use posthaste::{
     domain::{
         api_key::SETTINGS_KEY_ID,
-        config_cache::ConfigCache,
+        cluster::OutageReport,
         endpoint::Endpoint,
         event_type::EventTypeDocument,
-        id::{EndpointId, IdGenerator, KeyId},
-        node_lease::NodeLease,
-        outage_detector::OutageReport,
+        id::{EndpointId, KeyId},
         ports::{Permit, Permits},
         replay::Replay,
         retention::RetentionPolicy,
         storage::StorageUsage,
         time::Timestamp,
     },
-    runtime::Clock,
+    runtime::{Clock, ConfigCache, IdGenerator, NodeLease},
     service::{
         Patch, Service,
         api_keys::NewKey,

@@ -5,16 +5,16 @@ use crate::node_builder::{ENGINE_LIMITS, NoWatch, NodeBuilder, QUEUE};
 use bytes::Bytes;
 use posthaste::{
     domain::{
-        config_cache::{CachedApp, ConfigCache},
         delivery::Delivery,
-        id::{EndpointId, IdGenerator},
-        node_lease::NodeLease,
+        id::EndpointId,
         outcome::{Outcome, OutcomeClass, Timings},
         time::Timestamp,
     },
     engine::{EndpointQueues, Engine, MailSettings},
     outbound::{GateClosed, HttpSender, OutboundRequest, SendFuture},
-    runtime::{Clock, Shutdown, ShutdownHandle, VirtualClock},
+    runtime::{
+        CachedApp, Clock, ConfigCache, IdGenerator, NodeLease, Shutdown, ShutdownHandle, VirtualClock,
+    },
     service::{
         Caller, Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint,
         publish::PublishRequest,

@@ -3,19 +3,15 @@
 use posthaste::{
     domain::{
         address_policy::AddressPolicy,
-        config_cache::ConfigCache,
         contract::{Contract, RetentionPeriod},
         encryption::Keyring,
-        id::IdGenerator,
-        metrics::Metrics,
-        node_lease::NodeLease,
         ports::Permits,
     },
     engine::{
         DeliveryWorker, EndpointQueues, Engine, EngineLimits, Intervals, QueueEvents, Renderer, SharedLimits,
     },
     outbound::HttpSender,
-    runtime::{SeededEntropy, VirtualClock},
+    runtime::{ConfigCache, IdGenerator, Metrics, NodeLease, SeededEntropy, VirtualClock},
     service::{NodeInfo, Service, ServiceDeps, ServiceLimits},
     store::{ClusterStore, CommitWatch, Store, sqlite::QueueLimits},
 };

@@ -7,17 +7,16 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        config_cache::ConfigCache,
         delivery::DeliveryState,
-        id::IdGenerator,
-        node_lease::{NodeLease, ShardOwnership},
         outcome::{Outcome, OutcomeClass},
         ports::SendGate,
         time::Timestamp,
     },
     engine::{EndpointQueues, Engine, Intervals, NodeSendGate},
     outbound::{GateClosed, HttpSender, OutboundRequest, SendFuture},
-    runtime::{Clock, Shutdown, ShutdownHandle, VirtualClock},
+    runtime::{
+        Clock, ConfigCache, IdGenerator, NodeLease, ShardOwnership, Shutdown, ShutdownHandle, VirtualClock,
+    },
     service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
     store::{
         ClusterStore,

@@ -7,8 +7,9 @@ use crate::{
 };
 use bytes::Bytes;
 use posthaste::{
-    domain::{delivery::DeliveryState, id::EndpointId, node_lease::NodeLease, time::Timestamp},
+    domain::{delivery::DeliveryState, id::EndpointId, time::Timestamp},
     engine::EndpointQueues,
+    runtime::NodeLease,
     service::{Error, deliveries::DeliveryQuery, publish::PublishRequest},
     store::sqlite::SqliteStore,
 };

@@ -4,10 +4,8 @@
 use super::{CheckLine, store::check_keyring};
 use crate::{
     config::Settings,
-    domain::encryption::Keyring,
-    store::postgres::{
-        self, DatabaseAddress, DatabaseInfo, DatabaseState, MissingPrivilege, PostgresOpenError,
-    },
+    domain::{database_address::DatabaseAddress, encryption::Keyring},
+    store::postgres::{self, DatabaseInfo, DatabaseState, MissingPrivilege, PostgresOpenError},
 };
 use tokio::sync::oneshot;
 

@@ -1,12 +1,14 @@
 //! Parameters of an operation, read from the API's own description, so that flags and help cannot disagree with it.
 
 use super::field_value::FieldKind;
-use crate::api;
 use serde_json::Value;
 use std::sync::LazyLock;
 
-static OPENAPI: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(&api::openapi_json()).unwrap_or_default());
+/// The checked-in description. A test keeps it equal to the one that the API serves.
+static OPENAPI: LazyLock<Value> = LazyLock::new(|| {
+    let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/openapi.json"));
+    serde_json::from_str(text).unwrap_or_default()
+});
 
 /// The part of an operation from which a command is made.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Format of the setting `store`. The address of a database can hold a password, so no such value is ever repeated.
 
 use super::ValueFormat;
-use crate::store::postgres::{DatabaseAddress, DatabaseAddressError};
+use crate::domain::database_address::{DatabaseAddress, DatabaseAddressError};
 use std::path::PathBuf;
 
 /// The kind of store, and where it is.

@@ -5,7 +5,6 @@
 use super::{Contract, ContractError, ContractHash, codec};
 use aws_lc_rs::digest;
 use serde_json::{Map, Value, json};
-use std::sync::LazyLock;
 
 const FORMAT: &str = "format";
 /// Grows when a field gets another name, meaning or default. A migration then rewrites the stored documents, which keep the
@@ -26,8 +25,8 @@ const REQUIRED: [&str; 10] = [
     "/retry/waits",
 ];
 
-/// The defaults of all other fields.
-static DEFAULTS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+/// Returns the defaults of all other fields.
+fn defaults() -> Map<String, Value> {
     let required = json!({
         "name": "a",
         "description": "a",
@@ -46,7 +45,7 @@ static DEFAULTS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
         defaults.pointer_mut(section).and_then(Value::as_object_mut).and_then(|fields| fields.remove(name));
     }
     members(defaults)
-});
+}
 
 impl Contract {
     /// Reads a stored document.
@@ -80,7 +79,7 @@ impl Contract {
 
     fn hashed(&self) -> String {
         let mut fields = members(codec::write(self));
-        leave_out(&mut fields, &DEFAULTS);
+        leave_out(&mut fields, &defaults());
         with_format(fields)
     }
 }

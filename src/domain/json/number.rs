@@ -4,7 +4,7 @@
 use super::string_length;
 
 /// Returns the first number in `json` that JavaScript would change by reading and writing it.
-pub(in crate::domain) fn first_inexact_number(json: &[u8]) -> Option<&str> {
+pub fn first_inexact_number(json: &[u8]) -> Option<&str> {
     let mut at = 0;
     while let Some(&byte) = json.get(at) {
         match byte {

@@ -4,7 +4,7 @@
 //! All text from outside goes through `one_line`, so that no name can inject a header.
 
 use super::{Digest, Notice, NoticeKind, one_line};
-use crate::domain::{app::App, config_cache::ConfigCache, id::EndpointId, time::Timestamp};
+use crate::domain::{app::App, id::EndpointId, ports::EndpointLookup, time::Timestamp};
 use std::fmt::Write;
 
 const NAME_CHARS_MAX: usize = 60;
@@ -27,7 +27,7 @@ pub struct Email {
 /// The renderer of mails about one app.
 pub struct EmailRenderer<'a> {
     pub app: &'a App,
-    pub config_cache: &'a ConfigCache,
+    pub endpoints: &'a dyn EndpointLookup,
     /// The dashboard's URL, without a slash at the end.
     pub public_url: Option<&'a str>,
 }
@@ -170,11 +170,11 @@ impl EmailRenderer<'_> {
     }
 
     fn uid(&self, id: EndpointId) -> String {
-        self.config_cache.endpoint(id).map_or_else(|| id.to_string(), |known| known.record.uid.clone())
+        self.endpoints.endpoint(id).map_or_else(|| id.to_string(), |known| known.record.uid.clone())
     }
 
     fn endpoint(&self, id: EndpointId) -> String {
-        match self.config_cache.endpoint(id) {
+        match self.endpoints.endpoint(id) {
             Some(known) => {
                 format!("{}, {}", known.record.uid, one_line(&known.record.settings.url, LINE_CHARS_MAX))
             }

@@ -3,11 +3,11 @@
 use super::{EventRef, NewNotice, Notice, NoticeDetails, NoticeKind, one_line};
 use crate::domain::{
     app::App,
-    config_cache::ConfigCache,
     contract::{Contract, DeadLetterNotice, NoticeChannel},
     delivery::{Delivery, DeliveryState, EndReason},
     event::{Event, is_internal_type},
     id::{DeliveryId, ReplayId},
+    ports::EndpointLookup,
     replay::{Replay, ReplaySelection},
     time::Timestamp,
 };
@@ -100,8 +100,8 @@ pub fn replay_finished(replay: &Replay, channel: NoticeChannel, now: Timestamp) 
 }
 
 /// Returns the data of its operational webhook. `app` is the app it is about, which may differ from the app it is sent to.
-pub fn webhook_data(notice: &Notice, app: &App, config_cache: &ConfigCache) -> Value {
-    let endpoint = notice.endpoint.map(|id| (id, config_cache.endpoint(id)));
+pub fn webhook_data(notice: &Notice, app: &App, endpoints: &dyn EndpointLookup) -> Value {
+    let endpoint = notice.endpoint.map(|id| (id, endpoints.endpoint(id)));
     let known = endpoint.as_ref().and_then(|(_, known)| known.as_ref());
     let uid = known.map(|known| known.record.uid.clone());
     let facts = &notice.details;
@@ -125,7 +125,7 @@ pub fn webhook_data(notice: &Notice, app: &App, config_cache: &ConfigCache) -> V
     });
     if let Some(digest) = &notice.digest {
         let name =
-            |id| config_cache.endpoint(id).map_or_else(|| id.to_string(), |known| known.record.uid.clone());
+            |id| endpoints.endpoint(id).map_or_else(|| id.to_string(), |known| known.record.uid.clone());
         let of =
             digest.endpoints().iter().map(|of| json!({ "endpoint_id": name(of.id()), "count": of.count }));
         data["endpoints"] = of.collect();

@@ -2,12 +2,11 @@
 
 use super::*;
 use crate::domain::{
-    app::{App, AppRules, AppSettings},
-    config_cache::ConfigCache,
+    app::{App, AppSettings},
     contract::{Contract, DeadLetterNotice, fixtures},
     delivery::{Delivery, DeliveryState, EndReason},
     endpoint::{Endpoint, EndpointRecord, EndpointSettings},
-    event::BodyCache,
+    ports::EndpointLookup,
     subscription::Patterns,
     target_url::TargetUrl,
 };
@@ -24,11 +23,18 @@ fn app(name: &str) -> App {
     App { id: APP, uid: "bakery".into(), settings, created_at: NOW, updated_at: NOW }
 }
 
-fn config_cache(app: &App, url: &str) -> ConfigCache {
-    let config_cache = ConfigCache::default();
-    config_cache.put_app(app.clone(), AppRules::MISSING_CONTRACT);
+/// An app with this endpoint only.
+struct OneEndpoint(Arc<Endpoint>);
+
+impl EndpointLookup for OneEndpoint {
+    fn endpoint(&self, id: EndpointId) -> Option<Arc<Endpoint>> {
+        (self.0.id() == id).then(|| self.0.clone())
+    }
+}
+
+fn endpoints(url: &str) -> OneEndpoint {
     let contract = Arc::new(fixtures::standard());
-    config_cache.put_endpoint(Arc::new(Endpoint {
+    OneEndpoint(Arc::new(Endpoint {
         record: EndpointRecord {
             id: ENDPOINT,
             app: APP,
@@ -52,8 +58,7 @@ fn config_cache(app: &App, url: &str) -> ConfigCache {
         headers: Arc::new([]),
         tls: None,
         https_only: true,
-    }));
-    config_cache
+    }))
 }
 
 fn notice(kind: NoticeKind, text: &str) -> Notice {
@@ -76,8 +81,8 @@ fn notice(kind: NoticeKind, text: &str) -> Notice {
 }
 
 fn written(app: &App, notices: &[Notice], public_url: Option<&str>) -> Email {
-    let config_cache = config_cache(app, "https://hooks.bakery.example/in");
-    let renderer = EmailRenderer { app, config_cache: &config_cache, public_url };
+    let endpoints = endpoints("https://hooks.bakery.example/in");
+    let renderer = EmailRenderer { app, endpoints: &endpoints, public_url };
     renderer.render(notices, "ops@bakery.example".into(), NOW).unwrap()
 }
 
@@ -93,7 +98,6 @@ fn event(event_type: &str) -> Event {
         key: None,
         deliver_at: None,
         has_no_subscribers: false,
-        body_cache: BodyCache::default(),
     }
 }
 
@@ -232,11 +236,11 @@ fn a_digest_counts_by_endpoint_and_never_grows_beyond_its_limit() {
 #[test]
 fn webhook_data_of_a_notice_names_all_its_objects() {
     let app = app("A");
-    let config_cache = config_cache(&app, "https://hooks.bakery.example/in");
+    let endpoints = endpoints("https://hooks.bakery.example/in");
     let mut notice = notice(NoticeKind::DeliveryDead, "It is dead.");
     notice.delivery = Some(DeliveryId::from_i64(51));
     notice.event = Some(EventRef::of(&event("order.paid")));
-    let data = webhook_data(&notice, &app, &config_cache);
+    let data = webhook_data(&notice, &app, &endpoints);
     for (field, value) in [
         ("notice_id", NoticeId::from_i64(17).to_string()),
         ("app_id", "bakery".into()),
@@ -251,10 +255,7 @@ fn webhook_data_of_a_notice_names_all_its_objects() {
         assert_eq!(data[field], value, "{field}");
     }
     notice.endpoint = Some(EndpointId::from_i64(99));
-    assert_eq!(
-        webhook_data(&notice, &app, &config_cache)["endpoint_id"],
-        EndpointId::from_i64(99).to_string()
-    );
+    assert_eq!(webhook_data(&notice, &app, &endpoints)["endpoint_id"], EndpointId::from_i64(99).to_string());
 }
 
 #[test]
@@ -274,10 +275,10 @@ proptest! {
         name in any::<String>(), url in any::<String>(), text in any::<String>(), error in any::<String>(),
     ) {
         let app = app(&name);
-        let config_cache = config_cache(&app, &url);
+        let endpoints = endpoints(&url);
         let mut degraded = notice(NoticeKind::EndpointDegraded, &text);
         degraded.details.last_error = Some(error);
-        let renderer = EmailRenderer { app: &app, config_cache: &config_cache, public_url: None };
+        let renderer = EmailRenderer { app: &app, endpoints: &endpoints, public_url: None };
         let email = renderer.render(&[degraded], "a@b.c".into(), NOW).unwrap();
         prop_assert!(!email.subject.contains(char::is_control), "{:?}", email.subject);
         prop_assert!(email.subject.chars().count() < 200);

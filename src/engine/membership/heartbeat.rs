@@ -1,9 +1,13 @@
 //! Heartbeats of this node: sent once a second, whether earlier ones were answered or not, so that a store that answers late
 //! and steadily is as good as one that answers at once.
 
-use super::{HEARTBEAT_SOON, HEARTBEAT_TIMEOUT, HeartbeatReply, LEASE, LEASE_MARGIN, MembershipState};
+use super::{HEARTBEAT_SOON, HEARTBEAT_TIMEOUT, HeartbeatReply, MembershipState};
 use crate::{
-    domain::{id::EndpointId, time::Monotonic},
+    domain::{
+        cluster::{LEASE_MARGIN, NODE_LEASE},
+        id::EndpointId,
+        time::Monotonic,
+    },
     store::{StoreError, cluster::ClusterView},
 };
 use std::{
@@ -104,7 +108,7 @@ impl<'a> HeartbeatTask<'a> {
                 // A late answer on another connection is out of date.
                 if number > self.newest_answered {
                     self.newest_answered = number;
-                    shared.extend_lease(at.plus(LEASE.saturating_sub(LEASE_MARGIN)));
+                    shared.extend_lease(at.plus(NODE_LEASE.saturating_sub(LEASE_MARGIN)));
                     shared.reply.send_replace(Some(Arc::new(HeartbeatReply { view, shard_moves: moves })));
                 }
                 return Ok(());

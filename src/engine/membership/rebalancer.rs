@@ -4,9 +4,10 @@
 use super::{HeartbeatReply, MembershipState};
 use crate::{
     domain::{
+        cluster::{NO_CONFIG_VERSION, SHARD_COUNT},
         id::EndpointId,
-        node_lease::{NodeLease, SHARD_COUNT, ShardOwnership},
     },
+    runtime::ShardOwnership,
     store::{
         StoreError,
         cluster::{ClusterView, Node},
@@ -106,7 +107,7 @@ impl<'a> Rebalancer<'a> {
         }
         self.reconcile(&reply.view).await?;
         // A node that has only just joined takes no shard before it has read the configuration: until then others keep them.
-        let may_gain = shared.node_state().config_version() != NodeLease::NO_CONFIG_VERSION;
+        let may_gain = shared.node_state().config_version() != NO_CONFIG_VERSION;
         let staying = 1 + self.others(&reply.view).filter(|node| node.is_available()).count();
         let fair = if shared.stop.is_graceful() { 0 } else { SHARD_COUNT.div_ceil(staying) };
         let here: Vec<u8> = shared.node_state().shards_in(ShardOwnership::Local).collect();

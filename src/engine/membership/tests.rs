@@ -6,8 +6,8 @@ mod fake_cluster;
 use super::*;
 use crate::{
     domain::{
+        cluster::{NO_CONFIG_VERSION, SHARD_COUNT},
         endpoint::Endpoint,
-        node_lease::SHARD_COUNT,
         ports::{CommitListener, Permits},
     },
     engine::{
@@ -95,7 +95,7 @@ async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_othe
     let epoch = newcomer.join(cluster.clock.now()).await.unwrap().epoch;
     let lives = |config_version| newcomer.heartbeat(Heartbeat { config_version, ..Heartbeat::default() });
     for _ in 0..5 {
-        lives(NodeLease::NO_CONFIG_VERSION).await.unwrap().unwrap();
+        lives(NO_CONFIG_VERSION).await.unwrap().unwrap();
         sleep(SECOND).await;
         assert_eq!(node.owned_shards(), SHARD_COUNT);
     }
@@ -329,11 +329,7 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     let after = silent.node_state().epoch();
     assert_ne!(after, before);
     assert_eq!(silent.queues.permits_out(), 0, "what was queued is another's now");
-    assert_eq!(
-        silent.node_state().config_version(),
-        NodeLease::NO_CONFIG_VERSION,
-        "the store may not be what it was"
-    );
+    assert_eq!(silent.node_state().config_version(), NO_CONFIG_VERSION, "the store may not be what it was");
     assert_eq!(
         (silent.owned_shards(), other.owned_shards()),
         (0, SHARD_COUNT),

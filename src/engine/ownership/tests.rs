@@ -4,16 +4,16 @@ use super::*;
 use crate::{
     domain::{
         app::{App, AppRules, AppSettings},
-        config_cache::ConfigCache,
+        cluster::{shard_of, shard_of_app},
         delivery::Delivery,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings, fixtures::endpoint},
-        event::{BodyCache, Event},
+        event::Event,
         id::{AppId, DeliveryId, EventId},
-        node_lease::{shard_of, shard_of_app},
         ports::{CommitListener, Permits},
         rate_limit::{AppLimits, RateLimit},
     },
     engine::{EngineLimits, QueueEvents, SharedLimits, endpoint_queue::RefillDecision},
+    runtime::ConfigCache,
 };
 use std::time::Duration;
 
@@ -75,7 +75,6 @@ pub(in crate::engine) fn leased(queues: &EndpointQueues, endpoint: &Endpoint, ep
         key: None,
         deliver_at: None,
         has_no_subscribers: false,
-        body_cache: BodyCache::default(),
     };
     let permit = queues.take(endpoint.id(), 1).unwrap();
     let delivery = Delivery::new(DeliveryId::from_i64(2), APP, event.id, endpoint.id(), at(0), None);

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::domain::{
-    event::BodyCache,
     event_type::VersionDocument,
     id::{AppId, EventId},
     time::Timestamp,
@@ -21,8 +20,17 @@ fn event(app: i64, id: i64, data: &'static str) -> Event {
         key: None,
         deliver_at: None,
         has_no_subscribers: false,
-        body_cache: BodyCache::default(),
     }
+}
+
+/// Converts the data of an event that nothing was made from yet.
+async fn convert(
+    renderer: &Renderer,
+    event: &Event,
+    version: &Arc<PayloadVersion>,
+    rule: RenderingRule,
+) -> Result<RunResult, RenderError> {
+    renderer.convert((event, &BodyCache::default()), version, rule).await
 }
 
 fn version(function: &str) -> Arc<PayloadVersion> {
@@ -49,14 +57,18 @@ const STUCK: &str = "d => { for (let i = 0; i < d.loop; i++) (2n ** 1000000n - 1
 #[tokio::test]
 async fn a_timeout_depends_on_the_contract_and_is_not_cached_for_the_next_endpoint() {
     let (renderer, event) = (Renderer::default(), event(1, 1, r#"{"loop":true}"#));
+    let bodies = BodyCache::default();
     let endless = version(ENDLESS);
-    let once = renderer.convert(&event, &endless, rule(1, 120)).await.unwrap();
+    let once = renderer.convert((&event, &bodies), &endless, rule(1, 120)).await.unwrap();
     assert_eq!(message_of(&once), "did not finish within 120ms, tried once");
-    let often = renderer.convert(&event, &endless, rule(3, 120)).await.unwrap();
+    let often = renderer.convert((&event, &bodies), &endless, rule(3, 120)).await.unwrap();
     assert_eq!(message_of(&often), "did not finish within 120ms, tried 3 times");
     let thrown = version("d => { throw 'no' }");
-    assert!(matches!(renderer.convert(&event, &thrown, rule(1, 120)).await, Ok(RunResult::Failed(_))));
-    assert_eq!(message_of(&cached_result(&event, &thrown).unwrap()), "no", "everything else is kept");
+    assert!(matches!(
+        renderer.convert((&event, &bodies), &thrown, rule(1, 120)).await,
+        Ok(RunResult::Failed(_))
+    ));
+    assert_eq!(message_of(&cached_result(&bodies, &thrown).unwrap()), "no", "everything else is kept");
 }
 
 #[tokio::test]
@@ -64,10 +76,10 @@ async fn a_run_that_does_not_stop_keeps_its_slot_until_its_thread_ends_and_other
     let (renderer, stuck) = (Renderer::default(), version(STUCK));
     let never_ending = event(1, 1, r#"{"loop":2}"#);
     let quick = event(2, 2, r#"{"loop":0}"#);
-    let stuck_run = renderer.convert(&never_ending, &stuck, rule(1, 10));
+    let stuck_run = convert(&renderer, &never_ending, &stuck, rule(1, 10));
     let others = async {
         tokio::time::sleep(Duration::from_millis(200)).await;
-        renderer.convert(&quick, &stuck, rule(1, 5000)).await
+        convert(&renderer, &quick, &stuck, rule(1, 5000)).await
     };
     let (ended, other) = tokio::join!(stuck_run, others);
     assert_eq!(message_of(&other.unwrap()), "made");
@@ -77,7 +89,7 @@ async fn a_run_that_does_not_stop_keeps_its_slot_until_its_thread_ends_and_other
     let one = renderer.slow_slots.take_free().unwrap();
     assert!(renderer.slow_slots.take_free().is_none(), "and a slot");
     drop(one);
-    let again = renderer.convert(&never_ending, &stuck, rule(1, 10)).await.unwrap_err();
+    let again = convert(&renderer, &never_ending, &stuck, rule(1, 10)).await.unwrap_err();
     assert_eq!(again.dead_reason, None, "{again:?}");
     let all_back = async {
         while slow_runs.slow.take_free().is_none() {
@@ -98,7 +110,7 @@ async fn deliveries_are_released_with_a_reason_when_all_slots_are_lost() {
         slot.lose();
         lost.push(slot);
     }
-    let fault = renderer.convert(&event(1, 1, "{}"), &version(ENDLESS), rule(1, 100)).await.unwrap_err();
+    let fault = convert(&renderer, &event(1, 1, "{}"), &version(ENDLESS), rule(1, 100)).await.unwrap_err();
     assert_eq!(fault.dead_reason, None);
     assert!(fault.error.ends_with("the functions in all of them do not stop"), "{fault:?}");
     drop(lost);
@@ -113,14 +125,14 @@ async fn endless_runs_of_an_app_use_one_slow_slot_at_a_time_and_none_of_another_
         .map(|n| {
             let (renderer, endless) = (renderer.clone(), endless.clone());
             tokio::spawn(async move {
-                renderer.convert(&event(1, n, r#"{"loop":true}"#), &endless, rule(1, 3000)).await
+                convert(&renderer, &event(1, n, r#"{"loop":true}"#), &endless, rule(1, 3000)).await
             })
         })
         .collect();
     let mut made = 0;
     while !bad.iter().all(tokio::task::JoinHandle::is_finished) {
         made += 1;
-        let good = renderer.convert(&event(2, 100 + made, "{}"), &endless, rule(1, 3000)).await;
+        let good = convert(&renderer, &event(2, 100 + made, "{}"), &endless, rule(1, 3000)).await;
         assert_eq!(message_of(&good.unwrap()), "made");
         let aside = (renderer.slow_slots.take_free(), renderer.slow_slots.take_free());
         assert!(aside.0.is_some(), "one app has at most one of the slow slots");

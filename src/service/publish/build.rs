@@ -4,15 +4,13 @@ use super::{EndpointUid, PublishRequest, validate::dedup_keys};
 use crate::{
     domain::{
         app::App,
-        event::{BodyCache, Event},
-        id::{DeliveryId, EventId},
-        subscribers::SubscriberIndex,
-    },
-    service::Service,
-    store::{
-        deliveries::NewEvent,
+        event::Event,
         fan_out::{fan_out, receives_deliveries},
+        id::{DeliveryId, EventId},
     },
+    runtime::SubscriberIndex,
+    service::Service,
+    store::deliveries::NewEvent,
 };
 use std::sync::Arc;
 
@@ -45,7 +43,6 @@ impl Service {
             key: publish.key.map(str::to_owned),
             deliver_at: publish.deliver_at,
             has_no_subscribers: subscribers.is_empty(),
-            body_cache: BodyCache::default(),
         });
         let new_deliveries = fan_out(&event, &subscribers, &*self.permits, now);
         let names = subscribers.into_iter().map(|endpoint| EndpointUid::Loaded(endpoint.clone()));

@@ -3,7 +3,8 @@
 
 use super::{PublishRequest, validate::check_form};
 use crate::{
-    domain::{config_cache::CachedApp, json},
+    domain::json,
+    runtime::CachedApp,
     service::{Error, Service},
     store::inbox::{InboxBatch, InboxEvent},
 };

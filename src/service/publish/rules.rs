@@ -5,11 +5,8 @@
 
 use super::PublishRequest;
 use crate::{
-    domain::{
-        event_type::{Catalogue, EventType, PublishRuleError},
-        id::AppId,
-        subscription::check_event_type,
-    },
+    domain::{id::AppId, subscription::check_event_type},
+    functions::{Catalogue, EventType, PublishRuleError},
     service::{Error, Service},
 };
 use bytes::Bytes;

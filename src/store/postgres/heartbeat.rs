@@ -16,7 +16,7 @@ use super::{
     session::{Server, Session},
 };
 use crate::{
-    domain::{node_lease::NodeLease, ports::CommitListener},
+    domain::{cluster::NO_CONFIG_VERSION, ports::CommitListener},
     store::{
         Reply,
         cluster::{ClusterView, Heartbeat},
@@ -190,10 +190,7 @@ impl HeartbeatThread {
 
     /// Sends a heartbeat for a node whose engine does not work yet: it gets no work.
     fn beat_unled(&mut self) {
-        self.heartbeat(
-            &Heartbeat { config_version: NodeLease::NO_CONFIG_VERSION, ..Heartbeat::default() },
-            None,
-        );
+        self.heartbeat(&Heartbeat { config_version: NO_CONFIG_VERSION, ..Heartbeat::default() }, None);
     }
 
     fn connection(&mut self) -> Result<&mut HeartbeatConnection> {

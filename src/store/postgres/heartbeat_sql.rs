@@ -4,7 +4,10 @@
 
 use super::{session::to_postgres_sql, session_settings::SETTINGS, sql::CLOCK};
 use crate::{
-    domain::time::Timestamp,
+    domain::{
+        cluster::{JOIN_GRACE, NODE_LEASE},
+        time::Timestamp,
+    },
     store::{
         cluster::{ClusterView, Heartbeat, SHARD_COUNT},
         sql::{Columns, Error, Result, Row, Value, changes, nodes},
@@ -23,7 +26,7 @@ const OF_SHARDS: &str = "nt";
 /// SQL that renews the lease of this epoch, and reads the cluster view.
 pub(super) fn heartbeat_sql(epoch: i64, heartbeat: &Heartbeat) -> String {
     let Heartbeat { config_version: seen, free_permits: free_hands, is_stopping, .. } = heartbeat;
-    let (until, help) = (later(nodes::NODE_LEASE), format!("'{}'", nodes::overloaded_queues_text(heartbeat)));
+    let (until, help) = (later(NODE_LEASE), format!("'{}'", nodes::overloaded_queues_text(heartbeat)));
     let values = [
         epoch.to_string(),
         until,
@@ -45,7 +48,7 @@ pub(super) fn view_sql(epoch: i64) -> String {
 
 fn view_statements(epoch: i64) -> String {
     let epoch = epoch.to_string();
-    let long_ago = format!("({} - {})", now(), nodes::JOIN_GRACE.as_millis());
+    let long_ago = format!("({} - {})", now(), JOIN_GRACE.as_millis());
     [
         CLOCK.to_owned(),
         with_values(nodes::NODES, &[now()]),

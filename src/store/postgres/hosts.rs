@@ -110,24 +110,24 @@ fn without_hosts(from: &Config) -> Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::postgres::DatabaseAddress;
+    use crate::{domain::database_address::DatabaseAddress, store::postgres::driver_config::driver_config};
+
+    fn config(address: &str) -> Config {
+        driver_config(&DatabaseAddress::parse(address).unwrap()).unwrap()
+    }
 
     #[test]
     fn each_single_host_keeps_all_parameters() {
         let rest = "options=-c%20a%3D1&application_name=x&connect_timeout=3&tcp_user_timeout=4&keepalives=0&keepalives_idle=5\
              &keepalives_interval=6&keepalives_retries=7&sslnegotiation=direct&channel_binding=require\
              &target_session_attrs=read-write&sslmode=require";
-        let parse =
-            |hosts: &str| DatabaseAddress::parse(&format!("postgres://me:secret@{hosts}/ph?{rest}")).unwrap();
+        let parse = |hosts: &str| config(&format!("postgres://me:secret@{hosts}/ph?{rest}"));
         let both = parse("a.example.com:1,b.example.com:2");
-        assert_eq!(each_of(&both.config), [parse("a.example.com:1").config, parse("b.example.com:2").config]);
-        let sockets = DatabaseAddress::parse("postgres:///ph?user=me&host=/a&host=/b&port=7").unwrap();
-        let sockets = each_of(&sockets.config);
-        let alone = |folder| {
-            DatabaseAddress::parse(&format!("postgres:///ph?user=me&host={folder}&port=7")).unwrap().config
-        };
+        assert_eq!(each_of(&both), [parse("a.example.com:1"), parse("b.example.com:2")]);
+        let sockets = each_of(&config("postgres:///ph?user=me&host=/a&host=/b&port=7"));
+        let alone = |folder| config(&format!("postgres:///ph?user=me&host={folder}&port=7"));
         assert_eq!(sockets, ["/a", "/b"].map(alone));
-        let by_chance = DatabaseAddress::parse("postgres://me@a,b/ph?load_balance_hosts=random").unwrap();
-        assert_eq!(each_of(&by_chance.config).len(), 1);
+        let by_chance = config("postgres://me@a,b/ph?load_balance_hosts=random");
+        assert_eq!(each_of(&by_chance).len(), 1);
     }
 }

@@ -2,14 +2,13 @@
 //! the largest copied key says how far the copy is, so that a kill costs a page. No node starts on half a copy.
 
 use super::{
-    DatabaseAddress,
     open::{self, PostgresOpenError},
     partitions,
     session::{Server, Session},
     sql::Transaction,
 };
 use crate::{
-    domain::time::Timestamp,
+    domain::{database_address::DatabaseAddress, time::Timestamp},
     store::{
         sql::{Error, Result, Row, Sql, ToValue, Value, join_alone, nodes, params},
         sqlite,

@@ -1,13 +1,13 @@
 //! The store on a PostgreSQL server, for any number of nodes: each has a writer that commits in batches, a heartbeat thread,
 //! and a few connections that only read. All tables are in the schema `posthaste` of the database.
 
-mod address;
 mod batch_split;
 mod bulk_accept;
 mod bulk_commit;
 mod bulk_complete;
 mod columns;
 mod deliveries;
+mod driver_config;
 mod heartbeat;
 mod heartbeat_sql;
 mod hosts;
@@ -36,7 +36,6 @@ mod writer;
 mod writer_lease;
 
 pub use super::sql::QueueLimits;
-pub use address::{DatabaseAddress, DatabaseAddressError};
 pub use import_sqlite::{ImportError, import};
 pub use open::{DatabaseState, PostgresOpenError};
 pub use probe::{DatabaseInfo, MissingPrivilege};
@@ -51,7 +50,9 @@ use super::{
         takeover::{self, TakenOver},
     },
 };
-use crate::domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp};
+use crate::domain::{
+    database_address::DatabaseAddress, ports::CommitListener, storage::StorageUsage, time::Timestamp,
+};
 use heartbeat::{HeartbeatHandle, NotifySender};
 use node::{BlockingSession, NodeHandle};
 use notify::NotifyMessage;

@@ -11,7 +11,7 @@ use super::{
     writer_lease::WriterLease,
 };
 use crate::{
-    domain::{id::NODE_SLOTS, time::Timestamp},
+    domain::{cluster::JOIN_GRACE, id::NODE_SLOTS, time::Timestamp},
     store::{
         Reply, StoreError,
         cluster::Joined,
@@ -317,7 +317,7 @@ pub(super) fn enter(session: &Session) -> Result<(i64, u8)> {
                 tx.commit()?;
                 return Ok(entered);
             }
-            Ok(None) if since.plus(nodes::JOIN_GRACE) <= now => {
+            Ok(None) if since.plus(JOIN_GRACE) <= now => {
                 return Err(Error::Wrong(format!(
                     "there are {NODE_SLOTS} nodes already, and no room for more"
                 )));

@@ -2,14 +2,17 @@
 //! once, unless a pooler lends the connection: then each is sent whole, with the types of its parameters.
 
 use super::{
-    address::DatabaseAddress,
+    driver_config::driver_config,
     hosts::Hosts,
     open::PostgresOpenError,
     statement::{Statement, StatementResult, pipeline},
     tls::DatabaseTlsConnector,
     value::FetchedRow,
 };
-use crate::store::sql::{Error, Result, ToValue, WrongValue};
+use crate::{
+    domain::database_address::DatabaseAddress,
+    store::sql::{Error, Result, ToValue, WrongValue},
+};
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
@@ -39,7 +42,7 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn at(address: &DatabaseAddress) -> Result<Self, PostgresOpenError> {
-        let (hosts, tls) = (Hosts::of(&address.config), DatabaseTlsConnector::of(address)?);
+        let (hosts, tls) = (Hosts::of(&driver_config(address)?), DatabaseTlsConnector::of(address)?);
         Ok(Self { hosts, tls, is_pooled: address.is_pooled })
     }
 

@@ -1,10 +1,10 @@
 //! TLS to the database server, as its address asks for.
 
-use super::{
-    address::{DatabaseAddress, Security},
-    open::PostgresOpenError,
+use super::open::PostgresOpenError;
+use crate::domain::{
+    database_address::{DatabaseAddress, Security},
+    tls::crypto_provider,
 };
-use crate::domain::tls::crypto_provider;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},

@@ -1,7 +1,10 @@
 //! Writer lease: whether this node may start anything. Only while no other node can take over and its writer can write,
 //! because a result could not be recorded otherwise.
 
-use crate::store::CommitWatch;
+use crate::{
+    domain::cluster::{LEASE_MARGIN, NODE_LEASE},
+    store::CommitWatch,
+};
 use std::{
     sync::{
         Arc,
@@ -11,7 +14,7 @@ use std::{
 };
 
 /// How long after a heartbeat was sent other nodes must leave this node alone, with a margin for clocks that differ.
-const WRITER_LEASE: Duration = Duration::from_secs(9);
+const WRITER_LEASE: Duration = NODE_LEASE.saturating_sub(LEASE_MARGIN);
 
 /// State of the lease.
 pub(super) struct WriterLease {

@@ -2,7 +2,7 @@
 //! endpoint alike; each also reports when it detects a local outage.
 
 use super::{Result, Sql, params};
-use crate::domain::{outage_detector::OutageReport, time::Timestamp};
+use crate::domain::{cluster::OutageReport, time::Timestamp};
 use std::time::Duration;
 
 /// While an endpoint fails, the time is written at least this often.

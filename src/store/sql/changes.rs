@@ -121,7 +121,7 @@ pub(super) fn since(connection: &dyn Sql, after: i64) -> Result<ConfigChanges> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{domain::node_lease::NodeLease, store::sqlite::open::open_in_memory};
+    use crate::{domain::cluster::NO_CONFIG_VERSION, store::sqlite::open::open_in_memory};
 
     #[test]
     fn changes_are_kept_for_an_hour_and_a_node_further_behind_reads_everything() {
@@ -133,7 +133,7 @@ mod tests {
             log(&store, version, key(version).into(), Timestamp::from_millis(at)).unwrap();
             version
         };
-        assert!(since(&store, NodeLease::NO_CONFIG_VERSION).unwrap().is_all, "a node that joined again");
+        assert!(since(&store, NO_CONFIG_VERSION).unwrap().is_all, "a node that joined again");
         let hour = CHANGES_KEPT.as_millis() as i64;
         for at in [0, hour + 1] {
             for _ in 0..PRUNE_EVERY {

@@ -10,6 +10,7 @@ use crate::{
     domain::{
         delivery::{Availability, Delivery, DeliveryState},
         event::{DedupKey, TEST_EVENT_TYPE},
+        fan_out::NewDelivery,
         id::{AppId, EndpointId},
         live_update::LiveUpdate,
         outcome::OutcomeClass,
@@ -20,7 +21,7 @@ use crate::{
     },
     store::{
         StoreError,
-        deliveries::{Accepted, DeliveryResult, LeaseRequest, LeaseResult, NewDelivery, NewEvent},
+        deliveries::{Accepted, DeliveryResult, LeaseRequest, LeaseResult, NewEvent},
     },
 };
 use std::{collections::BTreeSet, sync::Arc};

@@ -14,6 +14,7 @@ use crate::{
         delivery::{Availability, Delivery, DeliveryState, TransitionError},
         endpoint::{self, Disabled},
         event::{DedupKey, Event},
+        fan_out::NewDelivery,
         id::{AppId, DeliveryId, EndpointId, EventId},
         notice::{EventRef, dead_letter},
         outcome::Attempt,
@@ -22,7 +23,7 @@ use crate::{
         verdict::Verdict,
     },
     store::deliveries::{
-        Accepted, ActionResult, AvailabilityChange, DeliveryAction, DeliveryResult, NewDelivery, NewEvent,
+        Accepted, ActionResult, AvailabilityChange, DeliveryAction, DeliveryResult, NewEvent,
     },
 };
 

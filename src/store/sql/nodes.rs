@@ -3,19 +3,14 @@
 use super::{Result, Row, Sql, changes, params, shards, takeover};
 use crate::{
     domain::{
+        cluster::{JOIN_GRACE, NO_CONFIG_VERSION, NODE_LEASE},
         id::{EndpointId, NODE_SLOTS},
-        node_lease::NodeLease,
         time::Timestamp,
     },
     store::cluster::{ClusterView, Heartbeat, Node},
 };
 use std::{collections::BTreeSet, time::Duration};
 
-/// How long a node's lease lasts after a heartbeat.
-pub(in crate::store) const NODE_LEASE: Duration = Duration::from_secs(10);
-/// How long a node's own lease must not have lapsed before it takes over others: when an unreachable store comes back, every
-/// node has that long to send a heartbeat.
-pub(in crate::store) const JOIN_GRACE: Duration = Duration::from_secs(3);
 /// How long a node whose process seems gone must have sent no heartbeat: two heartbeat intervals, and some time for their
 /// way.
 const SILENCE_BEFORE_TAKEOVER: Duration = Duration::from_millis(2500);
@@ -73,7 +68,7 @@ pub(in crate::store) fn enter(
             new.pid,
             now,
             now.plus(NODE_LEASE),
-            NodeLease::NO_CONFIG_VERSION
+            NO_CONFIG_VERSION
         ],
     )?;
     for writer in [0_i64, 1] {

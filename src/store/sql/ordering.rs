@@ -180,7 +180,7 @@ pub(super) fn unskipped(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
 mod tests {
     use super::*;
     use crate::{
-        domain::{event::BodyCache, id::EventId, ordering::OrderingMode},
+        domain::{id::EventId, ordering::OrderingMode},
         store::sqlite::open::open_in_memory,
     };
     use bytes::Bytes;
@@ -201,7 +201,6 @@ mod tests {
             key: None,
             deliver_at: None,
             has_no_subscribers: false,
-            body_cache: BodyCache::default(),
         };
         let mut delivery = Delivery::new(DeliveryId::from_i64(4), app, event.id, endpoint, now, None);
         delivery.ordering_key = OrderingMode::Endpoint.ordering_key(None);

@@ -7,7 +7,7 @@ use super::{
 use crate::domain::{
     contract::NoticeChannel,
     delivery::{Delivery, DeliveryState, EndReason, SavedState},
-    event::{BodyCache, Event},
+    event::Event,
     id::{
         AppId, AuditId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId,
     },
@@ -157,7 +157,6 @@ fn read_event(row: &Row<'_>, first: usize, id: EventId) -> Result<Event> {
         deliver_at: row.get(first + 7)?,
         has_no_subscribers: row.get(first + 8)?,
         data: Bytes::from(row.get::<Option<Vec<u8>>>(first + 9)?.unwrap_or_default()),
-        body_cache: BodyCache::default(),
     })
 }
 

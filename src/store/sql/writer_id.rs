@@ -48,10 +48,10 @@ impl WriterId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{id::IdGenerator, time::Timestamp};
+    use crate::domain::{id::IdSource, time::Timestamp};
 
     fn number(slot: u8, ms: i64) -> i64 {
-        IdGenerator::new(slot, 0).next_range(Timestamp::from_millis(1_800_000_000_000 + ms), 1)
+        IdSource::new(slot, 0).next_range(Timestamp::from_millis(1_800_000_000_000 + ms), 1)
     }
 
     #[test]

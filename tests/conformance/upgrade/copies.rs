@@ -6,9 +6,12 @@ use crate::{
     postgres::{self, Database},
     sqlite::{block_on, new_location, open},
 };
-use posthaste::store::{
-    postgres::{DatabaseAddress, import},
-    sqlite::{back_up, restore},
+use posthaste::{
+    domain::database_address::DatabaseAddress,
+    store::{
+        postgres::import,
+        sqlite::{back_up, restore},
+    },
 };
 use rusqlite::Connection;
 use std::path::Path;

@@ -296,9 +296,9 @@ mod postgres {
         postgres::{Database, open},
         sqlite::block_on,
     };
-    use posthaste::store::{
-        QueryStore,
-        postgres::{DatabaseAddress, probe},
+    use posthaste::{
+        domain::database_address::DatabaseAddress,
+        store::{QueryStore, postgres::probe},
     };
 
     const DUMP: &str = include_str!("80468f2.postgres.sql");

@@ -4,8 +4,8 @@
 use super::environment::NodesEnv;
 use crate::event_log::Promise;
 use posthaste::domain::{
+    cluster::{SHARD_COUNT, shard_of},
     id::EndpointId,
-    node_lease::{SHARD_COUNT, shard_of},
     time::Timestamp,
 };
 use rusqlite::{Connection, params};

@@ -10,9 +10,9 @@ use fastrand::Rng;
 use posthaste::{
     domain::{
         id::{DeliveryId, EndpointId, EventId},
-        node_lease::NodeLease,
         time::Timestamp,
     },
+    runtime::NodeLease,
     store::sqlite::{LinkFault, SharedFile},
 };
 use rusqlite::Connection;

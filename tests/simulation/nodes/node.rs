@@ -11,9 +11,9 @@ use crate::{
     node_builder::{EngineParts, NoWatch, NodeBuilder},
 };
 use posthaste::{
-    domain::{config_cache::ConfigCache, id::IdGenerator, node_lease::NodeLease, time::Timestamp},
+    domain::time::Timestamp,
     engine::{EndpointQueues, EngineLimits, Intervals, NodeSendGate, QueueEvents, SharedLimits},
-    runtime::{SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
+    runtime::{ConfigCache, IdGenerator, NodeLease, SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
     service::Service,
     store::{
         ClusterStore,

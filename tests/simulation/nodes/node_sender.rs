@@ -11,6 +11,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
+        cluster::NODE_LEASE,
         id::DeliveryId,
         outcome::{Outcome, OutcomeClass},
     },
@@ -18,8 +19,6 @@ use posthaste::{
 };
 use rusqlite::OptionalExtension;
 use std::sync::Arc;
-
-const LEASE: i64 = 10_000;
 
 /// Store's view of a delivery: its endpoint, and of the node that has leased it how long its lease is and whether it is
 /// dead.
@@ -138,7 +137,7 @@ impl NodeHttpSender {
         };
         let now = at(self.env.state().now).as_millis();
         // A lease that went back with the store is valid again at the next heartbeat.
-        let went_back = self.env.log().losses.last().map(|loss| at(loss.at).as_millis() + LEASE);
+        let went_back = self.env.log().losses.last().map(|loss| at(loss.at).plus(NODE_LEASE).as_millis());
         let is_leased = |until: i64| now <= until.max(went_back.unwrap_or(until));
         let is_owned = |(queue, lease_until, dead): StoredLease| {
             queue == Some(-send.epoch) && lease_until.is_some_and(is_leased) && dead == Some(false)

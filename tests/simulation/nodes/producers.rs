@@ -8,7 +8,8 @@ use crate::{
 };
 use bytes::Bytes;
 use posthaste::{
-    domain::{config_cache::CachedApp, id::EventId},
+    domain::id::EventId,
+    runtime::CachedApp,
     service::{
         Error, Patch, Service,
         apps::NewApp,

@@ -3,8 +3,8 @@
 //! Every one acts from outside: directly in the file, or at the send gate of a node.
 
 use posthaste::{
-    domain::{node_lease::NodeLease, ports::SendGate, time::Monotonic},
-    runtime::{Clock, VirtualClock},
+    domain::{cluster::LEASE_MARGIN, ports::SendGate, time::Monotonic},
+    runtime::{Clock, NodeLease, VirtualClock},
 };
 use rusqlite::{Connection, params};
 use std::sync::Arc;
@@ -62,7 +62,6 @@ pub(crate) enum NodeSabotage {
     CountLost,
 }
 
-const MARGIN_MS: i64 = 1000;
 /// As long as the largest burst takes at the smallest rate.
 const BUCKET_FILL_MS: i64 = 2000;
 
@@ -185,7 +184,8 @@ impl CheckedSendGate {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        let earlier = || Monotonic::from_millis(self.clock.monotonic().as_millis() - MARGIN_MS);
+        let earlier =
+            || Monotonic::from_millis(self.clock.monotonic().as_millis() - LEASE_MARGIN.as_millis() as i64);
         match self.sabotage {
             NodeSabotage::NoGate => true,
             NodeSabotage::NoMargin => self.node_state.is_lease_valid(earlier),

@@ -1,11 +1,9 @@
 //! Fake cluster store that several nodes share: members, leases and shards; in memory, in virtual time.
 
-use super::super::LEASE;
 use crate::{
     domain::{
+        cluster::{NODE_LEASE, OutageReport, SHARD_COUNT},
         id::{EndpointId, KeyId},
-        node_lease::SHARD_COUNT,
-        outage_detector::OutageReport,
         replay::Replay,
         retention::RetentionPolicy,
         storage::StorageUsage,
@@ -140,7 +138,7 @@ impl ClusterStore for FakeNode {
     fn join(&self, _: Timestamp) -> Reply<'_, Joined> {
         self.answer(|state, _| {
             state.last_epoch += 1;
-            let (epoch, lease_until) = (state.last_epoch, self.cluster.clock.monotonic().plus(LEASE));
+            let (epoch, lease_until) = (state.last_epoch, self.cluster.clock.monotonic().plus(NODE_LEASE));
             state.nodes.insert(epoch, MemberRow { lease_until, last_heartbeat: Heartbeat::default() });
             self.epoch.store(epoch, SeqCst);
             Joined { slot: epoch as u8, epoch, is_alone: false, newest_id: 0, taken_over: 0 }
@@ -151,7 +149,7 @@ impl ClusterStore for FakeNode {
         let reply = self.answer(move |state, epoch| {
             let row = state.nodes.get_mut(&epoch)?;
             *row = MemberRow {
-                lease_until: self.cluster.clock.monotonic().plus(LEASE),
+                lease_until: self.cluster.clock.monotonic().plus(NODE_LEASE),
                 last_heartbeat: heartbeat,
             };
             Some(())

@@ -7,9 +7,10 @@ mod database;
 mod server_shell;
 
 use super::{
-    super::{address::DatabaseAddress, node::enter, open, session::Server},
+    super::{node::enter, open, session::Server},
     *,
 };
+use crate::domain::database_address::DatabaseAddress;
 
 /// Returns the known migrations and these after them.
 fn known(to_come: &[Migration]) -> Vec<Migration> {

@@ -6,9 +6,9 @@ use crate::store::sql::{
 };
 use crate::{
     domain::{
+        cluster::OutageReport,
         id::{EndpointId, KeyId},
         live_update::LiveUpdate,
-        outage_detector::OutageReport,
         replay::Replay,
         retention::RetentionPolicy,
         storage::StorageUsage,

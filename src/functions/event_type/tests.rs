@@ -1,6 +1,10 @@
 //! Tests of event types: valid and invalid documents, and the version that an endpoint gets.
 
 use super::*;
+use crate::{
+    domain::{event_type::EventTypeDocument, id::EventTypeId, time::Timestamp},
+    functions::{Catalogue, PinnedVersion, PublishRuleError},
+};
 use serde_json::json;
 
 fn record(mut document: serde_json::Value) -> EventTypeRecord {

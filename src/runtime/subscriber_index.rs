@@ -1,6 +1,6 @@
 //! The endpoints of one app with an index by event type, so that finding subscribers takes a look-up for any number of them.
 
-use super::{endpoint::Endpoint, event::OPERATIONAL_PREFIX};
+use crate::domain::{endpoint::Endpoint, event::OPERATIONAL_PREFIX};
 use std::{
     collections::HashMap,
     ops::Deref,

@@ -1,11 +1,11 @@
 //! The operator's rules for publishing: unknown types, archived types, and schemas that data must fit.
 
-use super::{EventType, PayloadVersion};
-use crate::domain::{
-    field_error::FieldError,
+use super::{
+    event_type::EventType,
+    payload_version::PayloadVersion,
     schema::{SchemaCheckError, SchemaMismatch},
-    time::Timestamp,
 };
+use crate::domain::{field_error::FieldError, time::Timestamp};
 use std::sync::Arc;
 
 /// The reason why an event is rejected.

@@ -1,11 +1,9 @@
 //! The event-type catalogue in memory. Finds the version of an event's data that an endpoint gets.
 
-use super::{EventType, PayloadVersion};
-use crate::domain::field_error::nearest;
+use super::{event_type::EventType, payload_version::PayloadVersion};
+use crate::domain::{event_type::ONLY_VERSION, field_error::nearest};
 use std::{collections::HashMap, sync::Arc};
 
-/// The version that a type without versions is sent in.
-pub const ONLY_VERSION: &str = "1";
 /// The maximum difference in length between a misspelt name and the right one, so that few names are compared.
 const LENGTH_DIFFERENCE_MAX: usize = 3;
 

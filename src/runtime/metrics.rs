@@ -2,12 +2,11 @@
 //!
 //! Histograms have fixed buckets, each twice as wide as the one before, so that noting a value costs two additions.
 
-use super::outcome::OutcomeClass;
+use crate::domain::{
+    histogram::{self, BUCKETS, HistogramSnapshot},
+    outcome::OutcomeClass,
+};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// The last bucket with an upper bound holds values up to 2²⁷: two minutes in microseconds, a day and a half in
-/// milliseconds.
-pub const BUCKETS: usize = 28;
 
 /// A histogram with the upper bounds 1, 2, 4, … and one bucket for larger values.
 #[derive(Debug, Default)]
@@ -17,40 +16,15 @@ pub struct Histogram {
     sum: AtomicU64,
 }
 
-/// A snapshot of a histogram.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HistogramSnapshot {
-    /// The number of values in each bucket, not cumulative.
-    pub counts: [u64; BUCKETS],
-    pub larger: u64,
-    pub sum: u64,
-}
-
 impl Histogram {
     pub fn observe(&self, value: u64) {
-        self.counts.get(Self::bucket(value)).unwrap_or(&self.larger).fetch_add(1, Relaxed);
+        self.counts.get(histogram::bucket(value)).unwrap_or(&self.larger).fetch_add(1, Relaxed);
         self.sum.fetch_add(value, Relaxed);
-    }
-
-    /// Returns the bucket of a value; `BUCKETS` or more means the one for larger values.
-    pub const fn bucket(value: u64) -> usize {
-        64 - value.saturating_sub(1).leading_zeros() as usize
-    }
-
-    /// Returns the largest value that a bucket holds.
-    pub const fn bound(bucket: usize) -> u64 {
-        1 << bucket
     }
 
     pub fn snapshot(&self) -> HistogramSnapshot {
         let counts = std::array::from_fn(|bucket| self.counts[bucket].load(Relaxed));
         HistogramSnapshot { counts, larger: self.larger.load(Relaxed), sum: self.sum.load(Relaxed) }
-    }
-}
-
-impl HistogramSnapshot {
-    pub fn count(&self) -> u64 {
-        self.counts.iter().sum::<u64>() + self.larger
     }
 }
 
@@ -234,7 +208,7 @@ mod tests {
             let histogram = Histogram::default();
             histogram.observe(value);
             let reading = histogram.snapshot();
-            let expected = (0..BUCKETS).find(|&bucket| value <= Histogram::bound(bucket));
+            let expected = (0..BUCKETS).find(|&bucket| value <= histogram::bound(bucket));
             let found = reading.counts.iter().position(|&count| count == 1);
             prop_assert_eq!(found, expected);
             prop_assert_eq!(reading.larger, u64::from(expected.is_none()));

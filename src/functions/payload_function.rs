@@ -9,7 +9,7 @@ mod tests;
 
 pub use error::FunctionError;
 
-use super::json;
+use crate::domain::json;
 use error::SOURCE_FILE_NAME;
 use rquickjs::{
     Context, Ctx, Function, Object, Runtime, Value,
@@ -18,14 +18,15 @@ use rquickjs::{
 use std::{cell::Cell, rc::Rc};
 
 /// Larger sources are refused when they are saved.
-pub const SOURCE_BYTES_MAX: usize = 64 * 1024;
+pub(super) const SOURCE_BYTES_MAX: usize = 64 * 1024;
 
 /// The limits of one run.
 #[derive(Clone, Copy, Debug)]
-pub struct FunctionLimits {
-    pub memory_bytes_max: usize,
-    pub stack_bytes_max: usize,
-    pub result_bytes_max: usize,
+#[expect(clippy::struct_field_names, reason = "each is a number of bytes")]
+pub(super) struct FunctionLimits {
+    pub(super) memory_bytes_max: usize,
+    pub(super) stack_bytes_max: usize,
+    pub(super) result_bytes_max: usize,
 }
 
 impl Default for FunctionLimits {
@@ -64,7 +65,7 @@ const REFUSE_WHAT_JSON_CANNOT_HOLD: &str = "(function (key, value) {
 })";
 
 /// Calls the function in `source` with `data` and returns its result as JSON.
-pub fn run(
+pub(super) fn run(
     source: &str,
     data: &[u8],
     limits: &FunctionLimits,

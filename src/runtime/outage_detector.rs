@@ -6,7 +6,8 @@
 //! names. The clock also stands still while no process runs and while this machine cannot dial. With several nodes, time that
 //! passed on one of them has passed on all.
 
-use super::{
+use crate::domain::{
+    cluster::OutageReport,
     id::AppId,
     outcome::{Outcome, OutcomeClass},
     target_url::Host,
@@ -31,15 +32,6 @@ const APP_IDLE_AFTER: Duration = Duration::from_hours(24);
 const HOST_SILENCE_MAX: Duration = Duration::from_hours(6);
 /// Beyond this number of hosts, those not tried within `COMPARISON_WINDOW` are forgotten.
 const HOSTS_KEPT_MAX: usize = 10_000;
-
-/// The outage report of one node, or of all nodes together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OutageReport {
-    /// Outage-adjusted time: all time that has passed, except local outages.
-    pub adjusted_time: Duration,
-    /// Whether there is a local outage.
-    pub is_local_outage: bool,
-}
 
 /// The outage detector, shared by all tasks that evaluate outcomes. Its methods never wait.
 #[derive(Debug, Default)]

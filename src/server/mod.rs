@@ -3,15 +3,18 @@
 //! One sweep a second over all connections finds slow and silent clients. The hot path only notes its connection's phase; it
 //! sets no timer and reads no clock.
 
-use axum::{Router, body::Body};
+mod activity;
+
+use activity::{ActivityStream, ConnectionActivity, ConnectionPhase};
 use http::{Method, Request, Response};
+use http_body::Body;
 use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::TokioIo;
 use std::{
     collections::HashMap,
     convert::Infallible,
+    error::Error,
     future::Future,
-    io,
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -21,7 +24,6 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
     task::{AbortHandle, JoinHandle, JoinSet},
@@ -50,10 +52,34 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause after a failed accept, usually caused by a lack of file handles: long enough not to spin, short enough not to matter.
 const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(100);
 
+/// A service that answers every request, such as a router.
+pub trait HttpService: Clone + Send + 'static {
+    type Body: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
+    type Answer: Future<Output = Answer<Self>> + Send + 'static;
+
+    fn answer(&mut self, request: Request<Incoming>) -> Self::Answer;
+}
+
+type Answer<S> = Result<Response<<S as HttpService>::Body>, Infallible>;
+
+impl<S, B> HttpService for S
+where
+    S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+{
+    type Body = B;
+    type Answer = S::Future;
+
+    fn answer(&mut self, request: Request<Incoming>) -> S::Future {
+        self.call(request)
+    }
+}
+
 /// Serves until the graceful stop, then finishes open requests. Returns when they are done, or at the forced stop.
 pub async fn serve(
     listeners: Vec<TcpListener>,
-    router: Router,
+    service: impl HttpService,
     limits: ServerLimits,
     soft: impl Future<Output = ()>,
     hard: impl Future<Output = ()>,
@@ -65,7 +91,7 @@ pub async fn serve(
     for listener in listeners {
         accepting.spawn(accept_connections(
             listener,
-            router.clone(),
+            service.clone(),
             room.clone(),
             open.clone(),
             StopSignal(stop.clone()),
@@ -99,7 +125,7 @@ impl StopSignal {
 
 async fn accept_connections(
     listener: TcpListener,
-    router: Router,
+    service: impl HttpService,
     room: Arc<Semaphore>,
     open: Arc<OpenConnections>,
     mut stop: StopSignal,
@@ -118,11 +144,8 @@ async fn accept_connections(
                 let activity = Arc::new(ConnectionActivity::default());
                 let number = open.next.fetch_add(1, Relaxed);
                 let (ended, stop) = (ConnectionGuard { open: open.clone(), number }, stop.clone());
-                let connection = ServerConnection {
-                    router: router.clone(),
-                    activity: activity.clone(),
-                    open: open.clone(),
-                };
+                let state = ConnectionState { activity: activity.clone(), open: open.clone() };
+                let connection = ServerConnection { service: service.clone(), state };
                 let mut known = open.entries();
                 let task = tokio::spawn(async move {
                     let _permit = permit;
@@ -188,50 +211,30 @@ impl Drop for ConnectionGuard {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ConnectionPhase {
-    /// Between requests.
-    Idle,
-    /// Part of a request's head has arrived.
-    Head,
-    /// A request is being answered; its body has a deadline of its own.
-    Busy,
-}
-
-/// Phase of a connection, and the second since which it lasts.
-#[derive(Default)]
-struct ConnectionActivity(AtomicU64);
-
-impl ConnectionActivity {
-    fn note(&self, phase: ConnectionPhase, second: u32) {
-        self.0.store(u64::from(second) << 2 | phase as u64, Relaxed);
-    }
-
-    fn read(&self) -> (ConnectionPhase, u32) {
-        let noted = self.0.load(Relaxed);
-        let phase = match noted & 3 {
-            0 => ConnectionPhase::Idle,
-            1 => ConnectionPhase::Head,
-            _ => ConnectionPhase::Busy,
-        };
-        (phase, (noted >> 2) as u32)
-    }
-}
-
 #[derive(Clone)]
-struct ServerConnection {
-    router: Router,
+struct ConnectionState {
     activity: Arc<ConnectionActivity>,
     open: Arc<OpenConnections>,
 }
 
-impl ServerConnection {
+impl ConnectionState {
+    fn note(&self, phase: ConnectionPhase) {
+        self.activity.note(phase, self.open.second.load(Relaxed));
+    }
+}
+
+struct ServerConnection<S> {
+    service: S,
+    state: ConnectionState,
+}
+
+impl<S: HttpService> ServerConnection<S> {
     async fn run(self, stream: TcpStream, mut stop: StopSignal) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection could not be set up");
         }
-        self.note(ConnectionPhase::Idle);
-        let io = TokioIo::new(ActivityStream { stream, connection: self.clone() });
+        self.state.note(ConnectionPhase::Idle);
+        let io = TokioIo::new(ActivityStream { stream, state: self.state.clone() });
         let mut http = http1::Builder::new();
         http.max_headers(HEADERS_MAX).max_buf_size(HEAD_BYTES_MAX);
         let mut serving = std::pin::pin!(http.serve_connection(io, self));
@@ -248,27 +251,23 @@ impl ServerConnection {
             tracing::debug!(%error, "a connection ended early");
         }
     }
-
-    fn note(&self, phase: ConnectionPhase) {
-        self.activity.note(phase, self.open.second.load(Relaxed));
-    }
 }
 
-impl Service<Request<Incoming>> for ServerConnection {
-    type Response = Response<Body>;
+impl<S: HttpService> Service<Request<Incoming>> for ServerConnection<S> {
+    type Response = Response<S::Body>;
     type Error = Infallible;
-    type Future = ResponseFuture;
+    type Future = ResponseFuture<S>;
 
-    fn call(&self, request: Request<Incoming>) -> ResponseFuture {
-        self.note(ConnectionPhase::Busy);
+    fn call(&self, request: Request<Incoming>) -> ResponseFuture<S> {
+        self.state.note(ConnectionPhase::Busy);
         let is_to_be_finished = must_complete(&request);
-        let answer = Box::pin(tower::Service::call(&mut self.router.clone(), request));
+        let answer = Box::pin(self.service.clone().answer(request));
         let answer = if is_to_be_finished {
             ResponseTask::Spawned(tokio::spawn(answer))
         } else {
             ResponseTask::Inline(answer)
         };
-        ResponseFuture { answer, connection: self.clone() }
+        ResponseFuture { answer, state: self.state.clone() }
     }
 }
 
@@ -285,23 +284,23 @@ fn must_complete(request: &Request<Incoming>) -> bool {
 
 /// Marks an answer whose body lasts as long as the client reads. Its connection is never idle and is closed afterwards.
 #[derive(Clone, Copy)]
-pub(super) struct StreamingResponse;
+pub struct StreamingResponse;
 
 /// A request being answered; notes the end of the answer.
-struct ResponseFuture {
-    answer: ResponseTask,
-    connection: ServerConnection,
+struct ResponseFuture<S: HttpService> {
+    answer: ResponseTask<S>,
+    state: ConnectionState,
 }
 
-enum ResponseTask {
+enum ResponseTask<S: HttpService> {
     /// Dropped with the connection.
-    Inline(Pin<Box<<Router as tower::Service<Request<Incoming>>>::Future>>),
+    Inline(Pin<Box<S::Answer>>),
     /// Runs to its end, independently of the connection.
-    Spawned(JoinHandle<Result<Response<Body>, Infallible>>),
+    Spawned(JoinHandle<Answer<S>>),
 }
 
-impl Future for ResponseTask {
-    type Output = Result<Response<Body>, Infallible>;
+impl<S: HttpService> Future for ResponseTask<S> {
+    type Output = Answer<S>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
@@ -318,65 +317,15 @@ impl Future for ResponseTask {
     }
 }
 
-impl Future for ResponseFuture {
-    type Output = Result<Response<Body>, Infallible>;
+impl<S: HttpService> Future for ResponseFuture<S> {
+    type Output = Answer<S>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answered = Pin::new(&mut self.answer).poll(context);
         if let Poll::Ready(Ok(answer)) = &answered {
             let goes_on = answer.extensions().get::<StreamingResponse>().is_some();
-            self.connection.note(if goes_on { ConnectionPhase::Busy } else { ConnectionPhase::Idle });
+            self.state.note(if goes_on { ConnectionPhase::Busy } else { ConnectionPhase::Idle });
         }
         answered
-    }
-}
-
-/// A TCP stream that notes when a request begins to arrive.
-struct ActivityStream {
-    stream: TcpStream,
-    connection: ServerConnection,
-}
-
-impl AsyncRead for ActivityStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if read.is_ready() && self.connection.activity.read().0 == ConnectionPhase::Idle {
-            self.connection.note(ConnectionPhase::Head);
-        }
-        read
-    }
-}
-
-impl AsyncWrite for ActivityStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

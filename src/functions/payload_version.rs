@@ -1,36 +1,16 @@
-//! A payload version of an event type: a function that makes it from the data as published, and a schema that
+//! A payload version of an event type, ready for use: a function that makes it from the data as published, and a schema that
 //! the result must fit. Both may be absent.
 
-use super::check_source;
-use crate::domain::{
-    field_error::FieldError,
+use super::{
+    event_type::check_source,
     payload_function::{self, FunctionError, FunctionLimits},
     schema::{Schema, SchemaCheckError, SchemaMismatch},
 };
-use serde::{Deserialize, Serialize};
+use crate::domain::{
+    event_type::{VERSION_NAME_FORM, VersionDocument, is_version_name},
+    field_error::FieldError,
+};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
-
-/// The form of a version's name, for error messages.
-pub const VERSION_NAME_FORM: &str = "1 to 64 characters out of A-Z a-z 0-9 _ . -, for example \"2024-01-01\"";
-
-pub fn is_version_name(name: &str) -> bool {
-    (1..=64).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VersionDocument {
-    #[serde(rename = "name")]
-    pub name: String,
-    #[serde(rename = "description", default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    #[serde(rename = "schema", default, skip_serializing_if = "Option::is_none")]
-    pub schema: Option<serde_json::Value>,
-    /// JavaScript; see `domain/payload_function.rs`.
-    #[serde(rename = "function", default, skip_serializing_if = "Option::is_none")]
-    pub function: Option<String>,
-}
 
 /// A version ready for use.
 #[derive(Debug)]

@@ -1,15 +1,10 @@
 //! Database address: where a database is and how to connect, as the operator writes it. Its secrets are never shown.
 
-use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
-use tokio_postgres::{
-    Config,
-    config::{Host, SslMode},
-};
-use url::form_urlencoded;
+mod driver_part;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a server may leave sent bytes unacknowledged before the connection counts as broken.
-const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
+use driver_part::{DatabaseHost, DriverPart};
+use std::{fmt, net::IpAddr, path::PathBuf};
+use url::form_urlencoded;
 
 /// Parameters after the `?` that the client library knows, beside those parsed here.
 const CLIENT_PARAMETERS: [(&str, &str); 18] = [
@@ -90,7 +85,7 @@ fn every_parameter() -> String {
 
 /// How the server's identity is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Security {
+pub enum Security {
     Plain,
     /// Encrypted, if the server can; its certificate is not checked.
     IfOffered,
@@ -102,10 +97,14 @@ pub(super) enum Security {
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct DatabaseAddress {
-    pub(super) config: Config,
-    pub(super) security: Security,
+    /// The part that the driver reads, with the login.
+    driver_text: String,
+    hosts: Vec<DatabaseHost>,
+    ports: Vec<u16>,
+    database: String,
+    pub security: Security,
     /// A pooler lends connections for a transaction at a time, so no state may stay with one.
-    pub(super) is_pooled: bool,
+    pub is_pooled: bool,
 }
 
 impl DatabaseAddress {
@@ -122,47 +121,40 @@ impl DatabaseAddress {
                 theirs.push(pair);
             }
         }
-        let config = Config::from_str(&format!("postgres://{authority}?{}", theirs.join("&")));
-        let mut config = config.map_err(|_| DatabaseAddressError::Place)?;
-        must_be_complete(&config)?;
-        let security = ours.security(config.get_hosts())?;
-        config.ssl_mode(match security {
-            Security::Plain => SslMode::Disable,
-            Security::IfOffered => SslMode::Prefer,
-            Security::Encrypted | Security::Verified(_) => SslMode::Require,
-        });
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_TIMEOUT);
-        }
-        if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(TCP_USER_TIMEOUT);
-        }
-        if config.get_application_name().is_none() {
-            config.application_name("posthaste");
-        }
-        Ok(Self { config, security, is_pooled: ours.is_pooled })
+        let driver_text = format!("{authority}?{}", theirs.join("&"));
+        let read = DriverPart::read(&driver_text).ok_or(DatabaseAddressError::Place)?;
+        let database = must_be_complete(&read)?;
+        let DriverPart { hosts, ports, .. } = read;
+        let security = ours.security(&hosts)?;
+        Ok(Self { driver_text, hosts, ports, database, security, is_pooled: ours.is_pooled })
+    }
+
+    /// Returns the address as the driver reads it, with the login and without the parameters that it does not know.
+    pub fn for_driver(&self) -> String {
+        format!("postgres://{}", self.driver_text)
     }
 }
 
-fn must_be_complete(config: &Config) -> Result<(), DatabaseAddressError> {
+/// Checks that nothing is missing, and returns the name of the database.
+fn must_be_complete(read: &DriverPart) -> Result<String, DatabaseAddressError> {
     // A password with a @ in it ends there, and the rest of it would be shown as the host.
-    if config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(name) if name.contains('@'))) {
+    if read.hosts.iter().any(|host| matches!(host, DatabaseHost::Name(name) if name.contains('@'))) {
         return Err(DatabaseAddressError::Place);
     }
-    let missing = [
-        (config.get_hosts().is_empty(), "the host"),
-        (config.get_user().is_none(), "the user"),
-        (config.get_dbname().is_none(), "the name of the database"),
-    ];
-    let missing = missing.into_iter().find(|(is_missing, _)| *is_missing);
-    missing.map_or(Ok(()), |(_, what)| Err(DatabaseAddressError::Missing(what)))
+    if read.hosts.is_empty() {
+        return Err(DatabaseAddressError::Missing("the host"));
+    }
+    if !read.has_user {
+        return Err(DatabaseAddressError::Missing("the user"));
+    }
+    read.database.clone().ok_or(DatabaseAddressError::Missing("the name of the database"))
 }
 
 /// Checks that the client library knows the parameter and accepts its value.
 fn require_known_parameter(pair: &str, index: usize) -> Result<(), DatabaseAddressError> {
     let given = pair.split_once('=').map_or(pair, |(name, _)| name);
     if let Some((name, allowed)) = CLIENT_PARAMETERS.into_iter().find(|(name, _)| *name == given) {
-        let is_taken = pair.contains('=') && Config::from_str(&format!("postgres://?{pair}")).is_ok();
+        let is_taken = pair.contains('=') && DriverPart::read(&format!("?{pair}")).is_some();
         return if is_taken { Ok(()) } else { Err(DatabaseAddressError::Value { name, allowed }) };
     }
     if let Some(name) = LIBPQ_ONLY.into_iter().find(|name| *name == given) {
@@ -181,16 +173,15 @@ fn require_known_parameter(pair: &str, index: usize) -> Result<(), DatabaseAddre
 /// Shows hosts and database, without the login.
 impl fmt::Display for DatabaseAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ports = self.config.get_ports();
-        for (at, host) in self.config.get_hosts().iter().enumerate() {
+        for (at, host) in self.hosts.iter().enumerate() {
             let separator = if at == 0 { "" } else { "," };
-            let port = ports.get(at).or(ports.first()).copied().unwrap_or(5432);
+            let port = self.ports.get(at).or(self.ports.first()).copied().unwrap_or(5432);
             match host {
-                Host::Tcp(name) => write!(f, "{separator}{name}:{port}")?,
-                Host::Unix(folder) => write!(f, "{separator}{}:{port}", folder.display())?,
+                DatabaseHost::Name(name) => write!(f, "{separator}{name}:{port}")?,
+                DatabaseHost::Socket(folder) => write!(f, "{separator}{}:{port}", folder.display())?,
             }
         }
-        write!(f, "/{}", self.config.get_dbname().unwrap_or_default())
+        write!(f, "/{}", self.database)
     }
 }
 
@@ -229,11 +220,11 @@ impl OwnParameters {
 
     /// Returns the security of the connection. A socket of this machine needs no encryption. Elsewhere the server has to
     /// prove its identity, unless the address says otherwise.
-    fn security(&self, hosts: &[Host]) -> Result<Security, DatabaseAddressError> {
-        let is_socket = |host: &Host| matches!(host, Host::Unix(_));
-        let is_here = |host: &Host| match host {
-            Host::Unix(_) => true,
-            Host::Tcp(name) => {
+    fn security(&self, hosts: &[DatabaseHost]) -> Result<Security, DatabaseAddressError> {
+        let is_socket = |host: &DatabaseHost| matches!(host, DatabaseHost::Socket(_));
+        let is_here = |host: &DatabaseHost| match host {
+            DatabaseHost::Socket(_) => true,
+            DatabaseHost::Name(name) => {
                 name == "localhost" || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
             }
         };

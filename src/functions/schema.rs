@@ -14,7 +14,7 @@ const SCHEMA_BYTES_MAX: usize = 256 * 1024;
 const DESCRIBE_CHECKS_MAX: u32 = 100;
 
 #[derive(Debug)]
-pub struct Schema(Validator);
+pub(super) struct Schema(Validator);
 
 /// A mismatch between data and a schema: its JSON pointer and a message. Reveals nothing of the data itself.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum SchemaCheckError {
 
 impl Schema {
     /// Compiles a schema. The error describes what is wrong with it.
-    pub fn compile(document: &Value) -> Result<Self, String> {
+    pub(super) fn compile(document: &Value) -> Result<Self, String> {
         if document.to_string().len() > SCHEMA_BYTES_MAX {
             return Err(format!("must be at most {SCHEMA_BYTES_MAX} bytes of JSON"));
         }
@@ -55,7 +55,7 @@ impl Schema {
     }
 
     /// Validates JSON against the schema. Stops soon after `keep_going` returns false.
-    pub fn check(
+    pub(super) fn check(
         &self,
         json: &[u8],
         keep_going: impl FnMut() -> bool + 'static,

@@ -1,8 +1,7 @@
 //! Fan-out: makes a new event's deliveries, one for each matching endpoint, with a permit where one is free. Producers'
 //! events and the server's own operational webhooks both use it.
 
-use super::deliveries::NewDelivery;
-use crate::domain::{
+use super::{
     contract::PublishedWhileDisabled,
     delivery::{Availability, Delivery},
     endpoint::Endpoint,
@@ -12,6 +11,14 @@ use crate::domain::{
     time::Timestamp,
 };
 use std::sync::Arc;
+
+/// A new delivery; with a permit it is in flight from the start and goes to the engine after the commit, unless it is queued
+/// behind others of its ordering group.
+#[derive(Debug)]
+pub struct NewDelivery {
+    pub delivery: Delivery,
+    pub permit: Option<Permit>,
+}
 
 /// Whether the endpoint gets a delivery of an event published now. A disabled endpoint gets none if its contract says so.
 pub fn receives_deliveries(endpoint: &Endpoint) -> bool {

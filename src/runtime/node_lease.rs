@@ -4,8 +4,8 @@
 //! A node that is alone in its store owns every shard and has a lease without end; its checks cost an atomic load and read
 //! no clock.
 
-use super::{
-    id::{AppId, EndpointId},
+use crate::domain::{
+    cluster::{NO_CONFIG_VERSION, SHARD_COUNT},
     time::Monotonic,
 };
 use std::sync::{
@@ -15,9 +15,6 @@ use std::sync::{
         Ordering::{Relaxed, SeqCst},
     },
 };
-
-/// The number of shards that endpoints are spread over. Each is owned by one node at a time.
-pub const SHARD_COUNT: usize = 256;
 
 /// The owner of this shard is the leader: it also does the work that is done once for all nodes.
 const LEADER_SHARD: u8 = 0;
@@ -58,9 +55,6 @@ impl Default for NodeLease {
 }
 
 impl NodeLease {
-    /// A number below any configuration version: a node that has seen this reloads everything.
-    pub const NO_CONFIG_VERSION: i64 = -1;
-
     /// Makes the state of the only node of a store.
     pub fn single_node() -> Self {
         let node_state = Self::default();
@@ -85,7 +79,7 @@ impl NodeLease {
     /// been replaced.
     pub fn rejoin(&self, epoch: i64) {
         let mut seen = self.lock_config_version();
-        *seen = Self::NO_CONFIG_VERSION;
+        *seen = NO_CONFIG_VERSION;
         self.join(epoch);
     }
 
@@ -172,30 +166,9 @@ impl Drop for LeaderGuard {
     }
 }
 
-/// Returns the shard of an endpoint whose app has no limits of its own.
-pub fn shard_of(endpoint: EndpointId) -> u8 {
-    mix_id(endpoint.as_i64())
-}
-
-/// Returns the shard of all endpoints of an app with limits of its own, which hold for all of them together.
-pub fn shard_of_app(app: AppId) -> u8 {
-    mix_id(app.as_i64())
-}
-
-/// Mixes an id, made of a time, a slot and a count, so that every bit affects every bit of the result. All nodes must agree on
-/// it, so it never changes.
-fn mix_id(number: i64) -> u8 {
-    let mut mixed = number as u64;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (mixed >> 56) as u8
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{id::IdGenerator, time::Timestamp};
-    use std::{collections::HashMap, time::Duration};
 
     fn at(ms: i64) -> Monotonic {
         Monotonic::from_millis(ms)
@@ -244,27 +217,5 @@ mod tests {
         assert!(node_state.has_leader_task(0) && !node_state.has_leader_task(1));
         drop(at_work);
         assert!(!node_state.has_leader_task(0));
-    }
-
-    /// Ids are made one by one, many in a millisecond, or by several nodes.
-    #[test]
-    fn endpoints_are_spread_evenly() {
-        let now = Timestamp::from_millis(1_794_700_800_000);
-        for (gap_ms, slots) in [(0, 1), (1, 1), (60_000, 1), (0, 8)] {
-            let mut counts: HashMap<u8, usize> = HashMap::new();
-            for slot in 0..slots {
-                let ids = IdGenerator::new(slot, 0);
-                for step in 0..25_600 / u64::from(slots) {
-                    let made_at = now.plus(Duration::from_millis(step * gap_ms));
-                    *counts.entry(shard_of(EndpointId::from_i64(ids.next_range(made_at, 1)))).or_default() +=
-                        1;
-                }
-            }
-            let (least, most) = (counts.values().min().unwrap(), counts.values().max().unwrap());
-            assert!(
-                counts.len() == SHARD_COUNT && *least > 50 && *most < 150,
-                "{gap_ms} {slots}: {least} to {most}"
-            );
-        }
     }
 }

@@ -3,18 +3,19 @@
 //! The service updates it after each commit of the registry; all others only read. Locks are held for a look-up,
 //! never across a wait.
 
-use super::{
-    api_key::{ApiKey, CachedKey, KeyHash},
+use super::{CachedKey, SubscriberIndex};
+use crate::domain::{
+    api_key::{ApiKey, KeyHash},
     app::{App, AppRules},
     contract::Retention,
     endpoint::{Endpoint, EndpointRecord},
-    event_type::{Catalogue, EventType},
     id::{AppId, EndpointId, KeyId},
+    ports::EndpointLookup,
     quota::{Quota, QuotaBucket, QuotaExceeded},
     retention::{self, RetentionPolicy},
-    subscribers::SubscriberIndex,
     time::Timestamp,
 };
+use crate::functions::{Catalogue, EventType};
 use arc_swap::{ArcSwap, Guard};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -112,6 +113,11 @@ impl ConfigCache {
 
     pub fn app_by_id(&self, id: AppId) -> Option<Arc<CachedApp>> {
         read(&self.apps).by_id.get(&id).cloned()
+    }
+
+    /// Returns the endpoints of an app in order of creation, and none of an app that is gone.
+    pub fn endpoints_of(&self, app: AppId) -> Arc<SubscriberIndex> {
+        self.app_by_id(app).map(|entry| entry.endpoints()).unwrap_or_default()
     }
 
     pub fn apps(&self) -> Vec<Arc<App>> {
@@ -298,6 +304,12 @@ impl ConfigCache {
         for id in ids {
             keys.retire_one(*id);
         }
+    }
+}
+
+impl EndpointLookup for ConfigCache {
+    fn endpoint(&self, id: EndpointId) -> Option<Arc<Endpoint>> {
+        Self::endpoint(self, id)
     }
 }
 
