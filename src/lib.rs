@@ -4,12 +4,8 @@
 pub mod api;
 pub mod app;
 pub mod cli;
-pub mod config;
-pub mod domain;
 pub mod engine;
-pub mod functions;
-pub mod outbound;
-pub mod runtime;
-pub mod server;
 pub mod service;
 pub mod store;
+
+pub use {config, functions, model as domain, outbound, runtime, server};

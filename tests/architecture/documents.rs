@@ -102,7 +102,9 @@ fn paths_in_other_documents_exist() {
     let broken: Vec<String> = PATHS
         .iter()
         .filter(|path| is_for_developers(path))
-        .flat_map(|path| missing_tails(&read(path), "").into_iter().map(move |why| format!("{path}: {why}")))
+        .flat_map(|path| {
+            missing_tails(&read(path), &[""]).into_iter().map(move |why| format!("{path}: {why}"))
+        })
         .collect();
     assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
 }
@@ -112,8 +114,8 @@ fn paths_in_comments_exist() {
     let broken: Vec<String> = read_sources()
         .iter()
         .flat_map(|source| {
-            let why = missing_tails(&comments_of(&source.whole), "src/");
-            why.into_iter().map(|why| format!("src/{}: {why}", source.path))
+            let why = missing_tails(&comments_of(&source.whole), &["src/", "crates/"]);
+            why.into_iter().map(|why| format!("{}: {why}", source.location))
         })
         .collect();
     assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
@@ -146,15 +148,15 @@ fn the_rules_of_documents_turn_red_on_their_examples() {
         (too_many_words as fn(&str) -> Vec<String>, "word ".repeat(WORDS_MAX + 1)),
         (wrong_pictures, change("\n## Modules\n", "\n## Rooms\n")),
         (wrong_pictures, change("```mermaid\nstateDiagram-v2", "stateDiagram-v2")),
-        (wrong_pictures, change("    store --> domain\n", "    store --> domain & engine\n")),
-        (wrong_pictures, change("    runtime --> functions & domain\n", "")),
+        (wrong_pictures, change("    store --> model\n", "    store --> model & engine\n")),
+        (wrong_pictures, change("    runtime --> functions & model\n", "")),
         (wrong_pictures, text.replace("expired", "outdated")),
         (wrong_pictures, change("\"src/api/publish.rs: ", "\"src/api/no_such_file.rs: ")),
         (wrong_glossary, change("| shard | ", "| part | ")),
         (wrong_glossary, change("| shard | ", "| lease | twice |\n| shard | ")),
-        (missing_paths, change("`src/domain/verdict.rs`", "`src/domain/no_such_file.rs`")),
+        (missing_paths, change("`crates/model/src/verdict.rs`", "`crates/model/src/no_such_file.rs`")),
         (missing_paths, change("`tests/conformance`", "`tests/no_such_folder`")),
-        (missing_paths, change("`src/domain/verdict.rs`", "`verdict.rs`")),
+        (missing_paths, change("`crates/model/src/verdict.rs`", "`verdict.rs`")),
     ] {
         assert!(!rule(&changed).is_empty(), "no rule was broken by:\n{changed:.300}");
     }
@@ -164,14 +166,14 @@ fn the_rules_of_documents_turn_red_on_their_examples() {
         "`tests/no_such_folder/`",
         "`no_such_file.rs`",
     ] {
-        assert!(!missing_tails(text, "").is_empty(), "{text}");
+        assert!(!missing_tails(text, &[""]).is_empty(), "{text}");
     }
     for text in
         ["`store/sql/mod.rs`", "`docs/decisions/`", "`/dev/shm/x.md`", "`a --b c.rs`", "no_such_file.rs"]
     {
-        assert_eq!(missing_tails(text, ""), Vec::<String>::new(), "{text}");
+        assert_eq!(missing_tails(text, &[""]), Vec::<String>::new(), "{text}");
     }
-    assert!(!missing_tails("`architecture/main.rs`", "src/").is_empty(), "a test's file is none of src");
+    assert!(!missing_tails("`architecture/main.rs`", &["src/"]).is_empty(), "a test's file is none of src");
     assert_eq!(comments_of("let a = 1; // one\nlet b = 2;\n/// `c`\n"), "// one\n/// `c`\n");
 }
 
@@ -254,10 +256,14 @@ fn wrong_pictures(text: &str) -> Vec<String> {
         .map(|heading| format!("no picture: {heading}"))
         .collect();
     if let Some(modules) = picture("Modules") {
-        for (module, allowed) in ALLOWED_USES {
-            let drawn = arrows(modules).remove(*module).unwrap_or_default();
-            if drawn != allowed.iter().copied().collect() {
-                broken.push(format!("{module} may use {allowed:?}, and the picture shows {drawn:?}"));
+        // Modules of `src/` call the model by its former name.
+        let named = |uses: &[&str]| uses.iter().map(|name| name.replace("domain", "model")).collect();
+        let of_modules = ALLOWED_USES.iter().map(|(module, uses)| ((*module).to_owned(), named(uses)));
+        for (part, allowed) in of_modules.chain(crate_dependencies()) {
+            let drawn: BTreeSet<String> =
+                arrows(modules).remove(&*part).unwrap_or_default().into_iter().map(str::to_owned).collect();
+            if drawn != allowed {
+                broken.push(format!("{part} may use {allowed:?}, and the picture shows {drawn:?}"));
             }
         }
     }
@@ -267,11 +273,24 @@ fn wrong_pictures(text: &str) -> Vec<String> {
         broken.extend(missing.map(|state| format!("the state {} is not in the picture", state.name())));
     }
     if let Some(way) = picture("The way of an event") {
-        let files = way.split(['"', ':']).filter(|part| part.starts_with("src/"));
+        let files =
+            way.split(['"', ':']).filter(|part| part.starts_with("src/") || part.starts_with("crates/"));
         broken
             .extend(files.filter(|file| !PATHS.contains(*file)).map(|file| format!("{file} does not exist")));
     }
     broken
+}
+
+/// Returns each crate with those that it depends on.
+fn crate_dependencies() -> Vec<(String, BTreeSet<String>)> {
+    let folders = PATHS.iter().filter_map(|path| path.strip_prefix("crates/"));
+    let names: BTreeSet<&str> = folders.filter(|path| !path.contains('/')).collect();
+    let dependencies = |name: &str| {
+        let manifest: toml::Table = read(&format!("crates/{name}/Cargo.toml")).parse().expect("a manifest");
+        let all = manifest.get("dependencies").and_then(toml::Value::as_table).expect("dependencies");
+        all.keys().filter(|key| names.contains(key.as_str())).cloned().collect()
+    };
+    names.iter().map(|name| ((*name).to_owned(), dependencies(name))).collect()
 }
 
 /// Returns the targets of each source in lines like `a --> b & c`.
@@ -302,9 +321,9 @@ fn missing_paths(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Paths of the text that exist neither from the root nor as the end of a path below `folder`.
-fn missing_tails(text: &str, folder: &str) -> Vec<String> {
-    let below = || PATHS.iter().filter(|path| path.starts_with(folder));
+/// Paths of the text that exist neither from the root nor as the end of a path below one of `folders`.
+fn missing_tails(text: &str, folders: &[&str]) -> Vec<String> {
+    let below = || PATHS.iter().filter(|path| folders.iter().any(|folder| path.starts_with(folder)));
     let exists = |tail: &str| PATHS.contains(tail) || below().any(|path| Path::new(path).ends_with(tail));
     named_paths(text).filter(|path| !exists(path)).map(|path| format!("{path} does not exist")).collect()
 }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const FOLDERS: [&str; 4] = ["src", "tests", "bench", "build"];
+const FOLDERS: [&str; 5] = ["src", "crates", "tests", "bench", "build"];
 const NOT_OURS: &[&str] = &["target", "node_modules"];
 
 /// Beginnings that point at something outside the sentence.

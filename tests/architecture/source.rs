@@ -1,4 +1,4 @@
-//! A file of `src/`, split just enough for the rules: code without comments and string literals, and the literals
+//! A file of `src/` or of a crate, split just enough for the rules: code without comments and string literals, and the literals
 //! alone.
 
 use std::{
@@ -7,8 +7,10 @@ use std::{
 };
 
 pub(crate) struct SourceFile {
-    /// Below `src/`, with slashes.
+    /// Below `src/`, or the name of its crate and the path below that crate's `src/`; with slashes.
     pub(crate) path: String,
+    /// Where it is in the repository.
+    pub(crate) location: String,
     pub(crate) whole: String,
     /// The code: comments removed, string literals emptied, unit tests cut off.
     pub(crate) code: String,
@@ -20,10 +22,10 @@ impl SourceFile {
     pub(crate) fn new(path: &str, whole: &str) -> Self {
         let is_test = path.ends_with("_test.rs") || path.ends_with("/tests.rs") || path.contains("/tests/");
         let (code, texts) = if is_test { (String::new(), vec![]) } else { lex(without_unit_tests(whole)) };
-        Self { path: path.to_owned(), whole: whole.to_owned(), code, texts }
+        Self { path: path.to_owned(), location: format!("src/{path}"), whole: whole.to_owned(), code, texts }
     }
 
-    /// The folder or file directly below `src/`.
+    /// The folder or file directly below `src/`, or the crate.
     pub(crate) fn module(&self) -> &str {
         self.path.split('/').next().unwrap_or_default().trim_end_matches(".rs")
     }
@@ -111,24 +113,37 @@ fn string_at(rest: &str, before: &str) -> Option<(usize, usize, usize)> {
     Some((start, end, (end + close.len()).min(rest.len())))
 }
 
-/// Reads every Rust file below `src/`.
+/// Reads every Rust file below `src/` and below the `src/` of each crate.
 pub(crate) fn read_sources() -> Vec<SourceFile> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut folders: Vec<PathBuf> = vec![root.clone()];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut sources = read_below(&root.join("src"), |path| (path.to_owned(), format!("src/{path}")));
+    for entry in fs::read_dir(root.join("crates")).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().into_string().expect("a plain name");
+        sources.extend(read_below(&entry.path().join("src"), |path| {
+            (format!("{name}/{path}"), format!("crates/{name}/src/{path}"))
+        }));
+    }
+    sources.sort_by(|a, b| a.location.cmp(&b.location));
+    sources
+}
+
+fn read_below(folder: &Path, names: impl Fn(&str) -> (String, String)) -> Vec<SourceFile> {
+    let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
     let mut sources = vec![];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let below = path.strip_prefix(&root).expect("below src").to_string_lossy().into_owned();
-                sources.push(SourceFile::new(&below, &fs::read_to_string(&path).expect("a readable file")));
+    while let Some(open) = folders.pop() {
+        for entry in fs::read_dir(open).expect("a folder") {
+            let file = entry.expect("an entry").path();
+            if file.is_dir() {
+                folders.push(file);
+            } else if file.extension().is_some_and(|extension| extension == "rs") {
+                let (path, location) = names(&file.strip_prefix(folder).expect("below it").to_string_lossy());
+                let whole = fs::read_to_string(&file).expect("a readable file");
+                sources.push(SourceFile { location, ..SourceFile::new(&path, &whole) });
             }
         }
     }
-    assert!(sources.len() > 10, "the walk found next to nothing");
-    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(!sources.is_empty(), "the walk found nothing below {}", folder.display());
     sources
 }
 
