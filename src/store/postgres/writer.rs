@@ -163,15 +163,15 @@ impl PostgresCommitLoop {
     ) -> Result<i64> {
         let (epoch, last) = (self.epoch, self.last);
         let next = last + 1;
-        let is_cold = needs_global_lock(batch);
-        let alone = if is_cold { ONE_AT_A_TIME } else { "" };
+        let needs_lock = needs_global_lock(batch);
+        let alone = if needs_lock { ONE_AT_A_TIME } else { "" };
         let fence = format!(
             "{alone}UPDATE writer_batches SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING 1"
         );
         let watermarks = self.watermarks.clone();
         let (tx, counted) = match Transaction::begin_at(self.session()?, writer_id, watermarks, &fence, locks)
         {
-            Err(error) if is_cold && is_busy(&error) => return Err(Error::Busy),
+            Err(error) if needs_lock && is_busy(&error) => return Err(Error::Busy),
             begun => begun?,
         };
         if counted == 0 {
@@ -186,7 +186,7 @@ impl PostgresCommitLoop {
         let committed = rest.commit(tx);
         self.has_changes = has_changes;
         self.remember_health(&unhealthy, &healthy);
-        if is_cold {
+        if needs_lock {
             self.busy_since_us = None;
         }
         match committed {
