@@ -71,7 +71,7 @@ impl Store {
     }
 }
 
-/// Everything that is told of commits.
+/// Observers of commits: the engine, live updates and the metrics.
 #[derive(Clone)]
 pub struct CommitObservers {
     pub engine: Arc<dyn CommitListener>,
